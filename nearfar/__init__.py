@@ -1,0 +1,3 @@
+"""The `nearfar` command."""
+
+__version__ = "0.1.0"

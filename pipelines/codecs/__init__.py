@@ -1,0 +1,1 @@
+"""Picture codecs: bytes for the wire and back, limits checked before pixels are allocated."""

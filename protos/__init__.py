@@ -1,0 +1,1 @@
+"""The contract between agent and worker: inference.proto and its domain values in `protos.wire`."""

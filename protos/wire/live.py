@@ -1,0 +1,57 @@
+"""Messages of the live lane. Streams are indexes into the connection's Hello."""
+
+from dataclasses import dataclass
+
+from pipelines.frame import Encoding
+from pipelines.result import Detections, Load, Priority, WorkerTiming
+from protos.wire.session import RejectReason
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameHead:
+    """Sent just before its FrameBody; `worker_budget_us` counts from the head's arrival."""
+
+    stream: int
+    seq: int
+    worker_budget_us: int
+    sent_mono_us: int
+    encoding: Encoding
+    priority: Priority = Priority.NORMAL
+    probe: bool = False
+    traceparent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FrameBody:
+    stream: int
+    seq: int
+    data: Buffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    stream: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Result:
+    stream: int
+    seq: int
+    detections: Detections
+    model: str
+    model_sha256: str
+    timing: WorkerTiming
+    load: Load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reject:
+    stream: int
+    seq: int
+    reason: RejectReason
+    queue_us: int = 0
+    load: Load = Load()
+    text: str = ""

@@ -1,0 +1,45 @@
+"""ZeroMQ's shape of the wire: `[kind, header, payload?]`, kind one byte; only FrameBody has a payload."""
+
+from collections.abc import Sequence
+
+from pipelines.errors import Rejected
+from protos.wire import live, messages
+from protos.wire.messages import ToAgent, ToWorker
+
+Parts = tuple[live.Buffer, ...]
+
+
+def pack_to_worker(message: ToWorker) -> Parts:
+    """Parts to send; the payload is the caller's own buffer, not a copy."""
+    kind = bytes((messages.kind_to_worker(message),))
+    header = messages.encode(message).SerializeToString()
+    if isinstance(message, live.FrameBody):
+        return kind, header, message.data
+    return kind, header
+
+
+def pack_to_agent(message: ToAgent) -> Parts:
+    return bytes((messages.kind_to_agent(message),)), messages.encode(message).SerializeToString()
+
+
+def unpack_to_worker(parts: Sequence[live.Buffer], *, agent: str = "") -> ToWorker:
+    """Rejected for anything an agent of this protocol would not send."""
+    kind, header, payload = _split(parts)
+    message = messages.decode_to_worker(kind, header, payload, agent=agent)
+    if (payload is not None) != isinstance(message, live.FrameBody):
+        raise Rejected("only a frame's body comes with a payload part")
+    return message
+
+
+def unpack_to_agent(parts: Sequence[live.Buffer], *, agent: str = "") -> ToAgent:
+    """Rejected for anything a worker of this protocol would not send."""
+    kind, header, payload = _split(parts)
+    if payload is not None:
+        raise Rejected("no message to an agent has a payload part")
+    return messages.decode_to_agent(kind, header, agent=agent)
+
+
+def _split(parts: Sequence[live.Buffer]) -> tuple[int, live.Buffer, live.Buffer | None]:
+    if not 2 <= len(parts) <= 3 or len(parts[0]) != 1:
+        raise Rejected(f"{len(parts)} parts are not [kind, header, payload?]")
+    return bytes(parts[0])[0], parts[1], parts[2] if len(parts) == 3 else None

@@ -1,0 +1,66 @@
+"""Records in zstd batches: packed once by the agent, opened within limits by the worker.
+
+The unpacked length is stated beside the batch and checked before a byte is allocated; a stream that
+inflates past its statement is refused (a 400 kB body may hide 400 MB).
+"""
+
+from collections.abc import Iterable, Sequence
+
+import zstandard
+from google.protobuf.message import DecodeError
+
+from pipelines.errors import Rejected
+from pipelines.result import Detections, Record
+from protos import inference_pb2 as pb
+from protos.wire.bulk import BulkBatch
+from protos.wire.values import detections_from, detections_to, record_from, record_to
+
+
+def encode(record: Record) -> bytes:
+    """One record as bytes, as the outbox keeps it."""
+    return record_to(record).SerializeToString()
+
+
+def decode(data: bytes, agent: str) -> Record:
+    """The record in `data`; Rejected if it is damaged."""
+    try:
+        return record_from(pb.Record.FromString(data), agent)
+    except DecodeError as error:
+        raise Rejected(f"damaged record: {error}") from error
+
+
+def encode_detections(value: Detections) -> bytes:
+    """Detections with their labels as bytes, as the record store keeps them."""
+    return detections_to(value).SerializeToString()
+
+
+def decode_detections(data: bytes) -> Detections:
+    try:
+        return detections_from(pb.Detections.FromString(data))
+    except DecodeError as error:
+        raise Rejected(f"damaged detections: {error}") from error
+
+
+def pack(records: Iterable[Record], *, level: int = 3) -> tuple[bytes, int]:
+    """`(records_zstd, records_bytes)` for a BulkBatch."""
+    data = pb.Records(records=[record_to(r) for r in records]).SerializeToString()
+    return zstandard.ZstdCompressor(level=level).compress(data), len(data)
+
+
+def unpack(batch: BulkBatch, *, agent: str, decompressed_bytes: int, batch_records: int) -> Sequence[Record]:
+    """The records of `batch`; Rejected when larger than the limits, damaged or not as large as stated."""
+    if not batch.records_zstd:
+        return ()
+    if batch.records_bytes > decompressed_bytes:
+        raise Rejected(f"a batch of {batch.records_bytes} bytes exceeds the limit of {decompressed_bytes}")
+    try:
+        reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(batch.records_zstd)
+        data = reader.read(batch.records_bytes + 1)
+        if len(data) != batch.records_bytes:
+            raise Rejected(f"a batch said it holds {batch.records_bytes} bytes and does not")
+        message = pb.Records.FromString(data)
+    except (zstandard.ZstdError, DecodeError) as error:
+        raise Rejected(f"damaged batch: {error}") from error
+    if len(message.records) > batch_records:
+        raise Rejected(f"a batch of {len(message.records)} records exceeds the limit of {batch_records}")
+    return [record_from(r, agent) for r in message.records]

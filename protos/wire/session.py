@@ -1,0 +1,117 @@
+"""What a connection is opened, kept alive and closed with. First on every connection: Hello."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pipelines.result import Load
+
+PROTOCOL_VERSION = 1
+
+
+class Lane(StrEnum):
+    """Live frames and bulk backfill never share a queue or a TCP connection."""
+
+    LIVE = "live"
+    BULK = "bulk"
+
+
+class RejectReason(StrEnum):
+    TOO_LATE = "too_late"
+    EXPIRED = "expired"
+    QUEUE_FULL = "queue_full"
+    OVER_CREDIT = "over_credit"
+    TOO_LARGE = "too_large"
+    BAD_PAYLOAD = "bad_payload"
+    NO_MODEL = "no_model"
+    DRAINING = "draining"
+    HELLO_REQUIRED = "hello_required"
+    NOT_ALLOWED = "not_allowed"
+    UNKNOWN_KIND = "unknown_kind"
+    VERSION = "version"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamInfo:
+    """A stream of an agent; boxes of its results are in these source pixels."""
+
+    name: str
+    width_px: int
+    height_px: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    agent: str
+    run: bytes
+    lane: Lane
+    streams: tuple[StreamInfo, ...] = ()
+    model: str = ""
+    model_sha256: str = ""
+    software: str = ""
+    protocol_min: int = PROTOCOL_VERSION
+    protocol_max: int = PROTOCOL_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInfo:
+    name: str
+    sha256: str
+    labels: tuple[str, ...]
+    input_width_px: int
+    input_height_px: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    message_bytes: int
+    picture_px: int
+    decompressed_bytes: int
+    batch_records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credit:
+    """Absolute windows of an agent: frames and bytes it may have in flight."""
+
+    frames: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Welcome:
+    worker_run: bytes
+    store_id: str
+    models: tuple[ModelInfo, ...]
+    limits: Limits
+    credit: Credit
+    protocol: int = PROTOCOL_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ping:
+    nonce: int
+    sent_mono_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pong:
+    nonce: int
+    arrived_mono_us: int
+    resident_us: int
+    load: Load = Load()
+    credit: Credit | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goodbye:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Error:
+    """A refusal in words. `retry`: whether the same Hello may be accepted later."""
+
+    reason: RejectReason
+    text: str
+    retry: bool = True

@@ -1,0 +1,205 @@
+"""The values of `pipelines` as messages and back; whatever a peer sends is checked here."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+import numpy as np
+
+from pipelines.errors import Rejected
+from pipelines.frame import RUN_BYTES, Encoding, FrameId
+from pipelines.result import (
+    AnsweredBy,
+    Detections,
+    Gap,
+    GapReason,
+    Load,
+    Priority,
+    Record,
+    Status,
+    WorkerTiming,
+)
+from protos import inference_pb2 as pb
+
+E = TypeVar("E", bound=StrEnum)
+
+PRIORITIES = (Priority.LOW, Priority.NORMAL, Priority.HIGH)
+ANSWERED_BY: Mapping[AnsweredBy, int] = {
+    m: pb.AnsweredBy.Value(f"ANSWERED_BY_{m.name}") for m in AnsweredBy
+}
+STATUS: Mapping[Status, int] = {m: pb.Status.Value(f"STATUS_{m.name}") for m in Status}
+GAP_REASON: Mapping[GapReason, int] = {m: pb.GapReason.Value(f"GAP_REASON_{m.name}") for m in GapReason}
+
+
+def member(table: Mapping[E, int], number: int) -> E:
+    """The enum member with this wire number; Rejected if there is none."""
+    for key, value in table.items():
+        if value == number:
+            return key
+    raise Rejected(f"unknown value {number} of {type(next(iter(table))).__name__}")
+
+
+def priority(number: int) -> Priority:
+    if number >= len(PRIORITIES):
+        raise Rejected(f"unknown priority {number}")
+    return PRIORITIES[number]
+
+
+def run_bytes(value: bytes) -> bytes:
+    if len(value) != RUN_BYTES:
+        raise Rejected(f"a run is {RUN_BYTES} bytes, not {len(value)}")
+    return value
+
+
+def encoding_to(value: Encoding) -> pb.Encoding:
+    return pb.Encoding(
+        codec=value.codec,
+        quality=value.quality,
+        width_px=value.width_px,
+        height_px=value.height_px,
+        bits=value.bits,
+        channels=value.channels,
+        body_bytes=value.body_bytes,
+        decoded_bytes=value.decoded_bytes,
+    )
+
+
+def encoding_from(message: pb.Encoding) -> Encoding:
+    """Rejected if the sizes claimed do not agree with each other."""
+    value = Encoding(
+        codec=message.codec,
+        quality=message.quality,
+        width_px=message.width_px,
+        height_px=message.height_px,
+        bits=message.bits,
+        channels=message.channels,
+        body_bytes=message.body_bytes,
+    )
+    if message.decoded_bytes != value.decoded_bytes:
+        raise Rejected(f"encoding claims {message.decoded_bytes} decoded bytes, its size says {value.decoded_bytes}")
+    return value
+
+
+def detections_to(value: Detections, *, with_labels: bool = True) -> pb.Detections:
+    return pb.Detections(
+        boxes=np.ascontiguousarray(value.boxes, "<f4").tobytes(),
+        scores=np.ascontiguousarray(value.scores, "<f4").tobytes(),
+        class_ids=np.ascontiguousarray(value.class_ids, "<u2").tobytes(),
+        labels=value.labels if with_labels else (),
+    )
+
+
+def detections_from(message: pb.Detections, labels: tuple[str, ...] = ()) -> Detections:
+    """Rejected if the columns are not of one length. `labels` serve where the message has none."""
+    try:
+        return Detections(
+            np.frombuffer(message.boxes, "<f4").reshape(-1, 4).astype(np.float32, copy=False),
+            np.frombuffer(message.scores, "<f4").astype(np.float32, copy=False),
+            np.frombuffer(message.class_ids, "<u2").astype(np.uint16, copy=False),
+            tuple(message.labels) or labels,
+        )
+    except ValueError as error:
+        raise Rejected(f"detections do not fit together: {error}") from error
+
+
+def timing_to(value: WorkerTiming) -> pb.Timing:
+    return pb.Timing(
+        head_mono_us=value.head_mono_us,
+        body_mono_us=value.body_mono_us,
+        queue_us=value.queue_us,
+        decode_us=value.decode_us,
+        batch_wait_us=value.batch_wait_us,
+        detect_us=value.detect_us,
+        resident_us=value.resident_us,
+        batch_frames=value.batch_frames,
+    )
+
+
+def timing_from(message: pb.Timing) -> WorkerTiming:
+    return WorkerTiming(
+        head_mono_us=message.head_mono_us,
+        body_mono_us=message.body_mono_us,
+        queue_us=message.queue_us,
+        decode_us=message.decode_us,
+        batch_wait_us=message.batch_wait_us,
+        detect_us=message.detect_us,
+        resident_us=message.resident_us,
+        batch_frames=message.batch_frames,
+    )
+
+
+def load_to(value: Load) -> pb.Load:
+    return pb.Load(
+        queue_frames=value.queue_frames,
+        queue_us=value.queue_us,
+        service_p50_us=value.service_p50_us,
+        service_p95_us=value.service_p95_us,
+    )
+
+
+def load_from(message: pb.Load) -> Load:
+    return Load(
+        queue_frames=message.queue_frames,
+        queue_us=message.queue_us,
+        service_p50_us=message.service_p50_us,
+        service_p95_us=message.service_p95_us,
+    )
+
+
+def record_to(value: Record) -> pb.Record:
+    return pb.Record(
+        id=pb.FrameId(run=value.id.run, stream=value.id.stream, seq=value.id.seq),
+        answered_by=ANSWERED_BY[value.answered_by],
+        status=STATUS[value.status],
+        late_far=value.late_far,
+        captured_unix_us=value.captured_unix_us,
+        age_us=value.age_us,
+        latency_us=value.latency_us,
+        on_time=value.on_time,
+        priority=PRIORITIES.index(value.priority),
+        detections=None if value.detections is None else detections_to(value.detections),
+        model=value.model,
+        model_sha256=value.model_sha256,
+        timing_us=value.timing_us,
+    )
+
+
+def record_from(message: pb.Record, agent: str) -> Record:
+    """`agent` comes from the connection's Hello, never from the message."""
+    return Record(
+        id=FrameId(agent, run_bytes(message.id.run), message.id.stream, message.id.seq),
+        answered_by=member(ANSWERED_BY, message.answered_by),
+        status=member(STATUS, message.status),
+        late_far=message.late_far,
+        captured_unix_us=message.captured_unix_us,
+        age_us=message.age_us,
+        latency_us=message.latency_us,
+        on_time=message.on_time,
+        priority=priority(message.priority),
+        detections=detections_from(message.detections) if message.HasField("detections") else None,
+        model=message.model,
+        model_sha256=message.model_sha256,
+        timing_us=dict(message.timing_us),
+    )
+
+
+def gap_to(value: Gap) -> pb.Gap:
+    return pb.Gap(
+        run=value.run,
+        stream=value.stream,
+        first=value.first,
+        last=value.last,
+        reason=GAP_REASON[value.reason],
+        detail=value.detail,
+    )
+
+
+def gap_from(message: pb.Gap) -> Gap:
+    return Gap(
+        run=run_bytes(message.run),
+        stream=message.stream,
+        first=message.first,
+        last=message.last,
+        reason=member(GAP_REASON, message.reason),
+        detail=message.detail,
+    )
