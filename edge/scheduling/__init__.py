@@ -1,0 +1,1 @@
+"""Decisions in virtual time: microseconds and observations come in, actions go out as values."""

@@ -67,9 +67,10 @@ _TO_AGENT_FIELDS: dict[type, str] = {
 def _kinds(union: type[Message], fields: dict[type, str]) -> tuple[dict[type, int], dict[int, tuple[str, Any]]]:
     by_name = union.DESCRIPTOR.fields_by_name
     out = {cls: by_name[name].number for cls, name in fields.items()}
-    back = {
-        by_name[name].number: (name, getattr(pb, by_name[name].message_type.name)) for name in fields.values()
-    }
+    back: dict[int, tuple[str, Any]] = {}
+    for name in fields.values():
+        inner: Any = by_name[name].message_type
+        back[by_name[name].number] = (name, getattr(pb, inner.name))
     return out, back
 
 

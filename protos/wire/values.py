@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -149,8 +149,8 @@ def load_from(message: pb.Load) -> Load:
 def record_to(value: Record) -> pb.Record:
     return pb.Record(
         id=pb.FrameId(run=value.id.run, stream=value.id.stream, seq=value.id.seq),
-        answered_by=ANSWERED_BY[value.answered_by],
-        status=STATUS[value.status],
+        answered_by=cast("pb.AnsweredBy", ANSWERED_BY[value.answered_by]),
+        status=cast("pb.Status", STATUS[value.status]),
         late_far=value.late_far,
         captured_unix_us=value.captured_unix_us,
         age_us=value.age_us,
@@ -189,7 +189,7 @@ def gap_to(value: Gap) -> pb.Gap:
         stream=value.stream,
         first=value.first,
         last=value.last,
-        reason=GAP_REASON[value.reason],
+        reason=cast("pb.GapReason", GAP_REASON[value.reason]),
         detail=value.detail,
     )
 

@@ -1,0 +1,1 @@
+"""Benchmarks anyone can run: `python -m tests.bench.NAME [--quick] --json FILE|-`."""

@@ -1,0 +1,47 @@
+# make demo   the main job in one command, on a real clip and a real model
+# make test   every test that needs no privileges
+# make lint   format, lint, types, floors
+# make lab    tests that need root, namespaces or ../shared
+# make bench  benchmarks; rewrites the tables of docs/benchmarks.md
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+DEMO_ARGS ?=
+
+.PHONY: demo test lint lab bench clean
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "nearfar needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -c constraints.txt -e '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo
+	@$(BIN)/python -m nearfar.assets .assets
+	@$(BIN)/nearfar demo --assets .assets $(DEMO_ARGS)
+
+test: $(VENV)/.dev
+	$(BIN)/pytest -m "not lab"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+lab: $(VENV)/.dev
+	$(BIN)/pytest -m lab
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m tests.bench
+
+clean:
+	rm -rf $(VENV) .assets build dist

@@ -1,0 +1,255 @@
+"""The worker as people write it: `WORKER.yaml` to `WorkerConfig`.
+
+Attribute names are the YAML keys; durations are int µs, sizes int bytes. A listener off loopback without
+credentials is refused unless the file says `insecure: true`: nobody opens one by accident.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from pipelines.blocks import DETECTORS_NOT_BUILT, Block, DetectorConfig, FilePath, MisfitError, Name, Sha256
+from pipelines.document import Document
+from pipelines.errors import ConfigError
+from pipelines.registry import Family, Kind
+from pipelines.units import Duration, Size, duration, size
+
+_LOOPBACK = ("localhost", "::1")
+_CREDENTIALS = "credentials for listeners are not built yet; bind to loopback or say `insecure: true`"
+_SQLITE = "sqlite:///"
+
+
+class _AddressConfig(Block):
+    """Where a listener binds. Port 0 = any; the ready line names it."""
+
+    address: str = Field(description="HOST:PORT; port 0 = any, named by the ready line")
+    insecure: bool = Field(False, description="true: listen off loopback without credentials")
+
+    @field_validator("address")
+    @classmethod
+    def _is_host_and_port(cls, address: str) -> str:
+        host, colon, port = address.rpartition(":")
+        if not colon or not host or not port.isdecimal() or int(port) > 65535:
+            raise ValueError("must be HOST:PORT with a port of 0 to 65535")
+        return address
+
+    @model_validator(mode="after")
+    def _is_guarded(self) -> Self:
+        host = self.address.rpartition(":")[0].strip("[]")
+        if not self.insecure and host not in _LOOPBACK and not host.startswith("127."):
+            words = f"{host} is reachable from outside and this listener asks for no credentials: bind to "
+            words += "127.0.0.1, or say `insecure: true` inside a network you trust"
+            raise MisfitError((("address",), words))
+        return self
+
+
+class ZmqListenConfig(_AddressConfig):
+    """The ZeroMQ listener agents connect to."""
+
+    not_built: ClassVar[Mapping[str, str]] = {"curve": _CREDENTIALS, "tokens_file": _CREDENTIALS}
+
+
+class HttpListenConfig(_AddressConfig):
+    """`/healthz`, `/readyz` and `/metrics`."""
+
+    not_built: ClassVar[Mapping[str, str]] = {"tls": _CREDENTIALS, "tokens_file": _CREDENTIALS}
+
+
+class ListenConfig(Block):
+    zmq: ZmqListenConfig
+    http: HttpListenConfig | None = Field(None, description="left out: no HTTP")
+
+    not_built: ClassVar[Mapping[str, str]] = {
+        "grpc": "gRPC listeners are not built yet; use listen.zmq",
+    }
+
+
+class ModelConfig(Block):
+    """One model the worker serves."""
+
+    detector: DetectorConfig
+    sha256: Sha256 | None = Field(None, description="64 hex digits: refuse another file")
+    instances: int = Field(1, ge=1, le=64, description="copies that run side by side")
+    threads: int = Field(
+        default_factory=lambda data: getattr(data["detector"], "threads", 1),
+        ge=1,
+        le=64,
+        description="threads of one run; instances × threads over all models should not exceed the cores",
+    )
+    warm_up: int = Field(3, ge=0, le=1000, description="runs before the worker says it is ready")
+
+    not_built: ClassVar[Mapping[str, str]] = {
+        **DETECTORS_NOT_BUILT,
+        "providers": "other providers than the CPU are not built yet; leave providers out",
+    }
+
+    @model_validator(mode="after")
+    def _one_word_reaches_both_readers(self) -> Self:
+        update: dict[str, Any] = {}
+        for name in ("threads", "sha256"):
+            own, inner = getattr(self, name), getattr(self.detector, name, None)
+            if name not in type(self.detector).model_fields or own == inner or own is None:
+                continue
+            if name in self.detector.model_fields_set:
+                raise MisfitError(((name,), f"differs from detector.{name}; say it once"))
+            update[name] = own
+        if self.sha256 is not None and "sha256" not in type(self.detector).model_fields:
+            raise MisfitError(
+                (("sha256",), f"a {self.detector.kind} detector has no file to compare it with")
+            )
+        if update:
+            # The block is still being made: this is where the one value reaches its second reader.
+            object.__setattr__(self, "detector", self.detector.model_copy(update=update))
+        return self
+
+
+class DecodeConfig(Block):
+    threads: int = Field(1, ge=1, le=64, description="threads that decode pictures")
+
+
+class QueueConfig(Block):
+    """Frames that wait for a model; beyond either bound they are rejected at once."""
+
+    max_frames: int = Field(64, ge=1, le=100_000)
+    max_bytes: Size = size("64MiB")
+
+
+class BatchConfig(Block):
+    """1 is right on CPU."""
+
+    max: int = Field(1, description="frames per run")
+    wait: Duration = Field(duration("0ms"), description="how long a frame waits for company")
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if self.max != 1 or self.wait != 0:
+            raise ValueError("batching is not built yet; write {max: 1, wait: 0ms} or leave batch out")
+        return self
+
+
+class PerAgentConfig(Block):
+    """Absolute windows of one agent."""
+
+    frames_in_flight: int = Field(8, ge=1, le=10_000)
+    bytes_in_flight: Size = size("4MiB")
+    streams: int = Field(16, ge=1, le=1000)
+
+
+class LimitsConfig(Block):
+    """Judged before anything is allocated."""
+
+    message: Size = Field(size("8MiB"), description="one message on the wire")
+    pixels: int = Field(12_000_000, ge=1, description="width × height of a picture")
+    decompressed: Size = Field(size("64MiB"), description="a decoded picture or an inflated batch")
+    detections: int = Field(1000, ge=1, le=65_535, description="boxes in one result")
+    batch_records: int = Field(4096, ge=1, description="records in one backfill batch")
+
+
+class StoreConfig(Block):
+    """The record store: one row per frame."""
+
+    # The default needs the worker's state_dir, so the worker fills it in; nobody has to write it.
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required", None))
+
+    url: str = Field(description="sqlite:///FILE; default: records.db in state_dir")
+    commit_every: Duration = Field(duration("20ms"), description="also the longest an ack waits when idle")
+
+    not_built: ClassVar[Mapping[str, str]] = {
+        "keep": "pruning of old records is not built yet; leave keep out",
+        "payloads": "the payload store is not built yet; leave payloads out",
+    }
+
+    @field_validator("url")
+    @classmethod
+    def _is_a_sqlite_file(cls, url: str, info: ValidationInfo) -> str:
+        if url.startswith(("postgresql", "postgres")):
+            raise ValueError("PostgreSQL stores are not built yet; use sqlite:///FILE")
+        file = url.removeprefix(_SQLITE)
+        if not url.startswith(_SQLITE) or not file or file.startswith(":"):
+            raise ValueError("must be sqlite:///FILE (sqlite:////ABSOLUTE/FILE)")
+        return _SQLITE + str(Path((info.context or {}).get("directory", Path())) / file)
+
+
+class WorkerConfig(Block):
+    """A worker: frames in, results out, one record per frame kept."""
+
+    version: Literal[1]
+    name: Name = Field("worker", description="for people; shown in logs and metrics")
+    state_dir: FilePath = Field(Path(".nearfar/worker"), description="the default place of the record store")
+    listen: ListenConfig
+    models: Annotated[dict[Name, ModelConfig], Field(min_length=1)]
+    default_model: str = Field(
+        default_factory=lambda data: next(iter(data["models"])) if len(data["models"]) == 1 else "",
+        description="for agents that name none; default: the only one",
+    )
+    decode: DecodeConfig = DecodeConfig()
+    queue: QueueConfig = QueueConfig()
+    batch: BatchConfig = BatchConfig()
+    per_agent: PerAgentConfig = PerAgentConfig()
+    limits: LimitsConfig = LimitsConfig()
+    store: StoreConfig = Field(
+        default_factory=lambda data: StoreConfig(url=_default_url(data["state_dir"])),
+        description="default: records.db in state_dir",
+    )
+    drain: Duration = Field(duration("10s"), description="longest time from SIGTERM to exit")
+
+    not_built: ClassVar[Mapping[str, str]] = {
+        "bulk": "settings of the bulk lane are not built yet; leave bulk out",
+    }
+
+    @field_validator("store", mode="before")
+    @classmethod
+    def _store_follows_state_dir(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, dict) and "url" not in value and "state_dir" in info.data:
+            return {**value, "url": _default_url(info.data["state_dir"])}
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        names = ", ".join(self.models)
+        if not self.default_model:
+            raise MisfitError((("default_model",), f"several models are served: name one of {names}"))
+        if self.default_model not in self.models:
+            raise MisfitError((("default_model",), f"no such model; there is {names}"))
+        return self
+
+
+LISTENERS = Family(
+    "listener",
+    Kind(
+        name="zmq",
+        config=ZmqListenConfig,
+        target="cloud.listeners.zmq:ZmqListener",
+        words="ZeroMQ: one port for the live and the bulk lane",
+    ),
+)
+
+
+def _default_url(state_dir: Path) -> str:
+    return f"{_SQLITE}{state_dir / 'records.db'}"
+
+
+def load_worker(path: Path | str | None, overrides: Sequence[str] = ()) -> WorkerConfig:
+    """The worker in a YAML file, after `path=value` overrides.
+
+    Raises ConfigError with every problem, files that are not there looked for last; without a file, with a
+    sentence and two examples: which model to serve cannot be guessed.
+    """
+    if path is None:
+        raise ConfigError(
+            "a worker needs a file that names its model, and which one cannot be guessed. Two to start from:\n"
+            "  a rehearsal without a model:  "
+            "{version: 1, listen: {zmq: {address: '127.0.0.1:7440'}}, "
+            "models: {rehearsal: {detector: {kind: synthetic}}}}\n"
+            "  faces (pip install 'nearfar[onnx]'):  "
+            "{version: 1, listen: {zmq: {address: '127.0.0.1:7440'}}, "
+            "models: {faces: {detector: {kind: centerface, model: centerface.onnx, input: 320x224}}}}\n"
+            "Write one to worker.yaml, then run: nearfar cloud worker.yaml"
+        )
+    document = Document.read(path)
+    document.override(overrides, WorkerConfig)
+    config = document.validate(WorkerConfig)
+    document.check_files(config)
+    return config

@@ -1,0 +1,49 @@
+"""Whether a Hello can be served by this worker, judged without state; refusals are in words."""
+
+from collections.abc import Mapping
+
+from protos.wire.session import PROTOCOL_VERSION, Error, Hello, Lane, ModelInfo, RejectReason
+
+_LONGEST_NAME = 128
+
+
+def refusal(
+    hello: Hello, *, models: Mapping[str, ModelInfo], default_model: str, max_streams: int
+) -> Error | None:
+    """None if it can be served. `retry` is False where a person has to change something first."""
+    if not hello.protocol_min <= PROTOCOL_VERSION <= hello.protocol_max:
+        return Error(
+            reason=RejectReason.VERSION,
+            text=f"this worker speaks protocol {PROTOCOL_VERSION}, the agent {hello.protocol_min} to "
+            f"{hello.protocol_max}; upgrade the older of the two",
+            retry=False,
+        )
+    names = [s.name for s in hello.streams]
+    for what, name in (("agent", hello.agent), *(("stream", name) for name in names)):
+        if not 1 <= len(name) <= _LONGEST_NAME:
+            return _not_allowed(f"the name of an {what} has 1 to {_LONGEST_NAME} characters, not {len(name)}")
+    if len(names) > max_streams:
+        return _not_allowed(f"{len(names)} streams exceed per_agent.streams ({max_streams}) of this worker")
+    if len(set(names)) < len(names):
+        return _not_allowed("two streams have the same name")
+    if hello.lane is Lane.LIVE and any(not s.width_px or not s.height_px for s in hello.streams):
+        return _not_allowed("a live stream needs its width and height in pixels")
+    wanted = hello.model or default_model
+    if wanted not in models:
+        return Error(
+            reason=RejectReason.NO_MODEL,
+            text=f"this worker has no model {wanted!r}; it has {', '.join(sorted(models))}",
+            retry=False,
+        )
+    found = models[wanted].sha256
+    if hello.model_sha256 and hello.model_sha256 != found:
+        return Error(
+            reason=RejectReason.NO_MODEL,
+            text=f"model {wanted!r} of this worker has sha256 {found}, the agent wants {hello.model_sha256}",
+            retry=False,
+        )
+    return None
+
+
+def _not_allowed(text: str) -> Error:
+    return Error(reason=RejectReason.NOT_ALLOWED, text=text, retry=False)

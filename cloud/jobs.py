@@ -1,0 +1,72 @@
+"""One admitted frame on its way through the worker, and how it ended."""
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from cloud.scheduling.credits import Loan
+from cloud.scheduling.queue import Ticket
+from pipelines.frame import FrameId, Picture
+from pipelines.result import Detections
+from protos.wire.live import Buffer, FrameHead
+from protos.wire.session import RejectReason
+
+if TYPE_CHECKING:
+    from cloud.session import WorkerSession
+
+
+class Stage(Enum):
+    """Where a job is. It only moves forward; `GONE` means that nobody may answer it any more."""
+
+    AWAITING_BODY = auto()
+    QUEUED = auto()
+    DECODING = auto()
+    DECODED = auto()
+    RUNNING = auto()
+    GONE = auto()
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Job:
+    """Times in µs of the worker's monotonic clock. `expiry_us` = head's arrival + its budget."""
+
+    origin: "WorkerSession"
+    id: FrameId
+    head: FrameHead
+    source_size: tuple[int, int]
+    model: str
+    head_us: int
+    expiry_us: int
+    stage: Stage = Stage.AWAITING_BODY
+    body: Buffer = b""
+    body_us: int = 0
+    picture: Picture | None = field(default=None, repr=False)
+    decode_us: int = 0
+    decoded_us: int = 0
+    started_us: int = 0
+    loan: Loan | None = None
+    ticket: "Ticket[Job] | None" = None
+
+    @property
+    def size_bytes(self) -> int:
+        return self.head.encoding.body_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detected:
+    """The model's boxes in pixels of the encoded picture, capped, best first."""
+
+    detections: Detections
+    model_sha256: str
+    detect_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """No result will come; said to the agent with this reason and these words."""
+
+    reason: RejectReason
+    text: str
+
+
+Outcome = Detected | Failed

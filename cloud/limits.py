@@ -1,0 +1,19 @@
+"""What a worker takes: everything is capped before it is allocated."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceLimits:
+    """Sizes in bytes and pixels; frames and bytes in flight are per agent, the queue is for all."""
+
+    streams: int = 16
+    frames_in_flight: int = 8
+    bytes_in_flight: int = 4 << 20
+    queue_frames: int = 64
+    queue_bytes: int = 64 << 20
+    message_bytes: int = 8 << 20
+    pixels: int = 12_000_000
+    decompressed_bytes: int = 64 << 20
+    detections: int = 1000
+    batch_records: int = 4096

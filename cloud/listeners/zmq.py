@@ -1,0 +1,247 @@
+"""The ZeroMQ listener: one ROUTER on one thread, a session of the service per routing id.
+
+It only moves messages: ids it does not know get a session (which asks for a Hello), what cannot be read is
+answered with an error and the connection kept. Other threads never touch the socket: they queue and wake it.
+A peer that cannot take more within `max_queued` messages is told so by `send` returning False; one that is
+gone, or silent for `silent_us`, ends its session.
+"""
+
+import contextlib
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import zmq
+
+from pipelines.errors import ConfigError, NearfarError, Rejected
+from protos.endpoint import Endpoint, Session
+from protos.wire.live import Buffer
+from protos.wire.messages import ToAgent
+from protos.wire.multipart import Parts, pack_to_agent, unpack_to_worker
+
+log = logging.getLogger(__name__)
+
+_SNDHWM = 64
+_MESSAGES_PER_TURN = 64
+_CONGESTED_POLL_MS = 5
+_IDLE_POLL_MS = 1000
+_HANDSHAKE_MS = 5000
+_HEARTBEAT_MS = 5000
+
+
+class _ZmqPeer:
+    """One routing id, as the service sees it."""
+
+    def __init__(self, listener: "ZmqListener", routing_id: bytes) -> None:
+        self.routing_id = routing_id
+        self.queue: deque[Parts] = deque()
+        self.gone = False
+        self.closing = False
+        self.heard_us = 0
+        self.session: Session | None = None
+        self._listener = listener
+
+    def send(self, message: ToAgent) -> bool:
+        if self.gone or self.closing or len(self.queue) >= self._listener.max_queued:
+            return False
+        self.queue.append(pack_to_agent(message))
+        self._listener.wake(self)
+        return True
+
+    def close(self) -> None:
+        self.closing = True
+        self._listener.wake(self)
+
+
+class ZmqListener:
+    """`address` is `host:port`, port 0 for any; after `start` it is the bound `tcp://host:port`."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        address: str,
+        clock_us: Callable[[], int],
+        max_message_bytes: int = 8 << 20,
+        max_queued: int = 256,
+        max_peers: int = 1024,
+        silent_us: int = 15_000_000,
+    ) -> None:
+        self.max_queued = max_queued
+        self.refused_messages = 0
+        self._endpoint = endpoint
+        self._wanted = address
+        self._bound = ""
+        self._clock_us = clock_us
+        self._max_message_bytes = max_message_bytes
+        self._max_peers = max_peers
+        self._silent_us = silent_us
+        self._peers: dict[bytes, _ZmqPeer] = {}
+        self._ready: deque[_ZmqPeer] = deque()
+        self._congested: list[_ZmqPeer] = []
+        self._stopping = False
+        self._wake_fd = -1
+        self._thread_id = 0
+        self._checked_us = 0
+        self._fd_lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="nearfar-zmq-listener", daemon=True)
+
+    @property
+    def address(self) -> str:
+        return self._bound
+
+    def start(self) -> None:
+        """Bind and serve. ConfigError, in words, when the address cannot be bound."""
+        host, _, port = self._wanted.rpartition(":")
+        self._context = zmq.Context()
+        router = self._context.socket(zmq.ROUTER)
+        router.set(zmq.ROUTER_MANDATORY, 1)
+        router.set(zmq.ROUTER_HANDOVER, 0)
+        router.set(zmq.MAXMSGSIZE, self._max_message_bytes)
+        router.set(zmq.SNDHWM, _SNDHWM)
+        router.set(zmq.LINGER, 0)
+        router.set(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+        router.set(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
+        router.set(zmq.HEARTBEAT_TIMEOUT, 3 * _HEARTBEAT_MS)
+        if host.startswith("["):
+            router.set(zmq.IPV6, 1)
+        try:
+            router.bind(f"tcp://{host}:{'*' if port == '0' else port}")
+        except zmq.ZMQError as error:
+            router.close(0)
+            self._context.term()
+            raise ConfigError(f"listen.zmq.address {self._wanted}: {error.strerror or error}") from error
+        self._router = router
+        self._bound = router.get_string(zmq.LAST_ENDPOINT)
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._thread.start()
+
+    def wake(self, peer: _ZmqPeer) -> None:
+        """`peer` has something to send or is to be closed."""
+        self._ready.append(peer)
+        if threading.get_ident() != self._thread_id:
+            self._signal()
+
+    def stop(self) -> None:
+        """Hand over what is queued, end every session and the thread. Safe to call twice."""
+        self._stopping = True
+        self._signal()
+        if self._thread.is_alive():
+            self._thread.join(5.0)
+
+    def _signal(self) -> None:
+        with self._fd_lock:
+            if self._wake_fd >= 0:
+                os.eventfd_write(self._wake_fd, 1)
+
+    def _run(self) -> None:
+        self._thread_id = threading.get_ident()
+        poller = zmq.Poller()
+        poller.register(self._router, zmq.POLLIN)
+        poller.register(self._wake_fd, zmq.POLLIN)
+        more = False
+        try:
+            while not self._stopping:
+                wait_ms = 0 if more else _CONGESTED_POLL_MS if self._congested else _IDLE_POLL_MS
+                poller.poll(wait_ms)
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._wake_fd)
+                self._flush()  # replies go out before more work comes in
+                more = self._receive()
+                self._flush()
+                self._forget_silent(self._clock_us())
+        except Exception:
+            log.exception("the ZeroMQ listener died; no agent can reach this worker")
+        finally:
+            self._shut_down()
+
+    def _receive(self) -> bool:
+        """Take up to a turn's worth of messages; whether more may wait."""
+        for _ in range(_MESSAGES_PER_TURN):
+            try:
+                frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return False
+            self._handle(frames, self._clock_us())
+        return True
+
+    def _handle(self, frames: Sequence[zmq.Frame], arrived_us: int) -> None:
+        routing_id = frames[0].bytes
+        peer = self._peers.get(routing_id)
+        if peer is None:
+            if len(self._peers) >= self._max_peers:
+                self.refused_messages += 1
+                return
+            peer = _ZmqPeer(self, routing_id)
+            peer.session = self._endpoint.open(peer)
+            self._peers[routing_id] = peer
+        peer.heard_us = arrived_us
+        session = peer.session
+        assert session is not None  # noqa: S101 - set where the peer is made
+        parts: list[Buffer] = [frame.buffer for frame in frames[1:]]
+        try:
+            message = unpack_to_worker(parts, agent=session.agent)
+        except Rejected as error:
+            self.refused_messages += 1
+            session.refuse(str(error))
+            return
+        try:
+            session.receive(message, arrived_us)
+        except NearfarError as error:
+            session.refuse(str(error))
+        except Exception:
+            log.exception("a message of agent %r could not be served", session.agent)
+            session.refuse("this message could not be served; the worker's log says why")
+
+    def _flush(self) -> None:
+        waiting, self._congested = self._congested, []
+        for peer in waiting:
+            self._send_queued(peer)
+        while self._ready:
+            self._send_queued(self._ready.popleft())
+
+    def _send_queued(self, peer: _ZmqPeer) -> None:
+        while peer.queue and not peer.gone:
+            try:
+                self._router.send_multipart([peer.routing_id, *peer.queue[0]], zmq.NOBLOCK)
+            except zmq.Again:
+                if peer not in self._congested:
+                    self._congested.append(peer)
+                return
+            except zmq.ZMQError as error:
+                if error.errno != zmq.EHOSTUNREACH:
+                    log.warning("sending to an agent failed: %s", error)
+                self._forget(peer)
+                return
+            peer.queue.popleft()
+        if peer.closing:
+            self._forget(peer)
+
+    def _forget(self, peer: _ZmqPeer) -> None:
+        if peer.gone:
+            return
+        peer.gone = True
+        peer.queue.clear()
+        self._peers.pop(peer.routing_id, None)
+        if peer.session is not None:
+            peer.session.closed()
+
+    def _forget_silent(self, now_us: int) -> None:
+        if now_us - self._checked_us < min(1_000_000, self._silent_us // 4):
+            return
+        self._checked_us = now_us
+        for peer in [p for p in self._peers.values() if now_us - p.heard_us > self._silent_us]:
+            self._forget(peer)
+
+    def _shut_down(self) -> None:
+        self._flush()
+        for peer in list(self._peers.values()):
+            self._forget(peer)
+        # what libzmq has accepted still goes out; a dead peer may hold it up this long and no longer
+        self._router.close(200)
+        self._context.term()
+        with self._fd_lock:
+            os.close(self._wake_fd)
+            self._wake_fd = -1

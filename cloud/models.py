@@ -1,0 +1,168 @@
+"""The models of a worker: each with its instances, one thread an instance.
+
+A run that fails is answered as failed and hurts no other frame; an instance whose engine broke is built anew
+while the rest go on. A model rebuilt from another file than the one announced at Hello is not used.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cloud.backlog import Backlog
+from cloud.jobs import Detected, Failed, Job
+from cloud.metrics import WorkerMetrics
+from pipelines.detectors.base import Detector
+from pipelines.errors import ConfigError, Fatal, Rejected
+from pipelines.result import Detections
+from protos.wire.session import ModelInfo, RejectReason
+
+log = logging.getLogger(__name__)
+
+_REBUILD_S = 0.2
+_REBUILD_MAX_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """How to build one model. `sha256`: refuse any other file (None: take what there is)."""
+
+    name: str
+    build: Callable[[], Detector]
+    instances: int = 1
+    warm_up: int = 3
+    sha256: str | None = None
+
+
+class ModelHost:
+    """Owns the instances of one model and the threads that run them."""
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        *,
+        backlog: Backlog,
+        metrics: WorkerMetrics,
+        max_detections: int,
+        clock_us: Callable[[], int],
+    ) -> None:
+        self._spec = spec
+        self._backlog = backlog
+        self._metrics = metrics
+        self._max_detections = max_detections
+        self._clock_us = clock_us
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.info = ModelInfo(name=spec.name, sha256="", labels=(), input_width_px=0, input_height_px=0)
+
+    def start(self) -> None:
+        """Build and warm up every instance, then serve. Raises what building raises; ConfigError for a wrong file."""
+        detectors = [self._build() for _ in range(self._spec.instances)]
+        first = detectors[0]
+        width_px, height_px = first.input_size
+        self.info = ModelInfo(
+            name=self._spec.name,
+            sha256=first.sha256,
+            labels=first.labels,
+            input_width_px=width_px,
+            input_height_px=height_px,
+        )
+        for i, detector in enumerate(detectors):
+            thread = threading.Thread(
+                target=self._run,
+                args=(i, detector),
+                name=f"nearfar-detect-{self._spec.name}-{i}",
+                daemon=True,
+            )
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Call after the backlog was stopped."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout_s)
+
+    def _build(self) -> Detector:
+        detector = self._spec.build()
+        wanted = self._spec.sha256 or self.info.sha256
+        if wanted and detector.sha256 != wanted:
+            raise ConfigError(
+                f"models.{self._spec.name}: the file has sha256 {detector.sha256}, wanted is {wanted}; "
+                "put the right file in place or change models.…sha256"
+            )
+        width_px, height_px = detector.input_size
+        picture = np.zeros((height_px, width_px, 3), np.uint8)
+        service_us: int | None = None
+        for _ in range(self._spec.warm_up):
+            started_us = self._clock_us()
+            try:
+                detector.detect(picture)
+            except Fatal as error:
+                raise Fatal(f"model {self._spec.name} fails on an empty picture: {error}") from error
+            service_us = self._clock_us() - started_us
+        self._backlog.ready(self._spec.name, change=1, service_us=service_us)
+        return detector
+
+    def _run(self, instance: int, detector: Detector) -> None:
+        while (job := self._backlog.next_to_detect(self._spec.name, instance)) is not None:
+            broken = self._detect(job, instance, detector)
+            if not broken:
+                continue
+            self._backlog.ready(self._spec.name, change=-1)
+            rebuilt = self._rebuild()
+            if rebuilt is None:
+                return
+            detector = rebuilt
+
+    def _detect(self, job: Job, instance: int, detector: Detector) -> bool:
+        """Run one frame and hand its end over; True if the engine broke."""
+        picture = job.picture
+        assert picture is not None, "a decoded job has a picture"  # noqa: S101 - an invariant of the backlog
+        try:
+            detections = detector.detect(picture)
+        except Rejected as error:
+            words = Failed(RejectReason.BAD_PAYLOAD, str(error))
+            self._backlog.detected(job, instance, words, detect_us=None)
+            return False
+        except Exception as error:  # noqa: BLE001 - whatever an engine throws must not end the worker
+            log.warning("model %s failed on %s: %s", self._spec.name, job.id, error)
+            self._backlog.detected(
+                job, instance, Failed(RejectReason.FAILED, f"the model run failed: {error}"), detect_us=None
+            )
+            return True
+        detect_us = self._clock_us() - job.started_us
+        self._metrics.service_seconds.labels(self._spec.name).observe((job.decode_us + detect_us) / 1e6)
+        outcome = Detected(
+            detections=_first(detections, self._max_detections),
+            model_sha256=detector.sha256,
+            detect_us=detect_us,
+        )
+        self._backlog.detected(job, instance, outcome, detect_us=detect_us)
+        return False
+
+    def _rebuild(self) -> Detector | None:
+        """A new instance, however long it takes; None once stopped."""
+        wait_s = 0.0
+        while not self._stop.wait(wait_s):
+            try:
+                detector = self._build()
+            except Exception as error:  # noqa: BLE001 - tried again until it works
+                wait_s = min(max(_REBUILD_S, 2 * wait_s), _REBUILD_MAX_S)
+                log.warning(
+                    "model %s cannot be rebuilt, next try in %.1f s: %s", self._spec.name, wait_s, error
+                )
+            else:
+                self._metrics.model_restarts.labels(self._spec.name).inc()
+                return detector
+        return None
+
+
+def _first(detections: Detections, most: int) -> Detections:
+    if len(detections) <= most:
+        return detections
+    return Detections(
+        detections.boxes[:most], detections.scores[:most], detections.class_ids[:most], detections.labels
+    )

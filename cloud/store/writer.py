@@ -1,0 +1,196 @@
+"""The record store's only writer: a thread that commits in groups and acknowledges after the commit.
+
+Nothing is acknowledged before `commit` returned. While the disk refuses, live results go on: what waits is
+kept up to `max_pending` entries and tried again; beyond that the newest are dropped unacknowledged, so their
+agents keep them. One record that can never be stored does not hold up the others: it is counted and left out.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipelines.errors import Rejected, Retryable
+from pipelines.frame import FrameId
+from pipelines.result import Gap, Record
+from protos.wire.bulk import RecordRange
+
+log = logging.getLogger(__name__)
+
+_RETRY_US = 200_000
+_RETRY_MAX_US = 2_000_000
+_GROUP_ENTRIES = 512
+
+
+class Store(Protocol):
+    """What the writer needs of a record store."""
+
+    def commit(
+        self,
+        *,
+        now_unix_us: int,
+        far: Iterable[Record] = (),
+        given: Iterable[Record] = (),
+        gaps: Iterable[tuple[str, Gap]] = (),
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What is committed and acknowledged together; `to` is whom to tell, as the submitter knows it."""
+
+    far: Sequence[Record] = ()
+    given: Sequence[Record] = ()
+    gaps: Sequence[tuple[str, Gap]] = ()
+    to: object = None
+    batch: int | None = None
+
+
+class Acknowledged(Protocol):
+    def __call__(self, entries: Sequence[Entry]) -> None:
+        """These were committed in one transaction."""
+        ...
+
+
+def ranges(ids: Iterable[FrameId]) -> tuple[RecordRange, ...]:
+    """The identities as the fewest ranges, without ever covering one that is not among them."""
+    out: list[RecordRange] = []
+    for identity in sorted(set(ids)):
+        last = out[-1] if out else None
+        if last and (last.run, last.stream, last.last + 1) == (identity.run, identity.stream, identity.seq):
+            out[-1] = RecordRange(run=last.run, stream=last.stream, first=last.first, last=identity.seq)
+        else:
+            out.append(
+                RecordRange(run=identity.run, stream=identity.stream, first=identity.seq, last=identity.seq)
+            )
+    return tuple(out)
+
+
+class StoreWriter:
+    """`submit` from any thread, never blocks. `trouble` is why the store cannot write, empty while it can."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        commit_every_us: int,
+        acknowledge: Acknowledged,
+        clock_us: Callable[[], int],
+        unix_us: Callable[[], int],
+        max_pending: int = 20_000,
+    ) -> None:
+        self._store = store
+        self._commit_every_us = commit_every_us
+        self._acknowledge = acknowledge
+        self._clock_us = clock_us
+        self._unix_us = unix_us
+        self._max_pending = max_pending
+        self._changed = threading.Condition()
+        self._pending: list[Entry] = []
+        self._writing = 0
+        self._stopping = False
+        self._flush = False
+        self.trouble = ""
+        self.committed = 0
+        self.rejected = 0
+        self.dropped = 0
+        self._thread = threading.Thread(target=self._run, name="nearfar-store", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def pending(self) -> int:
+        """Entries submitted and not yet committed."""
+        with self._changed:
+            return len(self._pending) + self._writing
+
+    def submit(self, entry: Entry) -> bool:
+        """Queue for the next commit; False when it is dropped because too much waits already."""
+        with self._changed:
+            if self._stopping or len(self._pending) + self._writing >= self._max_pending:
+                self.dropped += 1
+                return False
+            self._pending.append(entry)
+            self._changed.notify_all()
+            return True
+
+    def flush(self, timeout_us: int) -> bool:
+        """Wait until nothing is pending; False if the time was not enough."""
+        with self._changed:
+            self._flush = True
+            self._changed.notify_all()
+            done = self._changed.wait_for(lambda: not self._pending and not self._writing, timeout_us / 1e6)
+            self._flush = False
+            return done
+
+    def stop(self, timeout_us: int) -> bool:
+        """Commit what waits and end the thread; False if something stayed uncommitted (and unacknowledged)."""
+        clean = not self._thread.is_alive() or self.flush(timeout_us)
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(5.0)
+        return clean
+
+    def _run(self) -> None:
+        last_us = self._clock_us() - self._commit_every_us
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._stopping)
+                wait_us = last_us + self._commit_every_us - self._clock_us()
+                if wait_us > 0:  # the first after a pause goes at once, the rest in groups
+                    self._changed.wait_for(lambda: self._stopping or self._flush, wait_us / 1e6)
+                if self._stopping:
+                    return
+                group, self._pending = self._pending[:_GROUP_ENTRIES], self._pending[_GROUP_ENTRIES:]
+                self._writing = len(group)
+            last_us = self._clock_us()
+            stored = self._write(group)
+            self.committed += len(stored)
+            if stored:
+                try:
+                    self._acknowledge(stored)
+                except Exception:  # an ack is repeated by the agent's next batch; the writer must live
+                    log.exception("acknowledging %d commits failed", len(stored))
+            with self._changed:
+                self._writing = 0
+                self._changed.notify_all()
+
+    def _write(self, group: Sequence[Entry]) -> list[Entry]:
+        """Commit the group; one by one if a value in it is refused for good. Returns what is stored."""
+        try:
+            return list(group) if self._commit(group) else []
+        except Rejected as error:
+            if len(group) == 1:
+                self.rejected += 1
+                log.error("left out of the record store: %s", error)  # noqa: TRY400 - words, not a trace
+                return []
+            return [entry for one in group for entry in self._write([one])]
+
+    def _commit(self, group: Sequence[Entry]) -> bool:
+        """Try until it is stored; False if the writer was stopped before."""
+        delay_us = _RETRY_US
+        while True:
+            try:
+                self._store.commit(
+                    now_unix_us=self._unix_us(),
+                    far=[r for e in group for r in e.far],
+                    given=[r for e in group for r in e.given],
+                    gaps=[g for e in group for g in e.gaps],
+                )
+            except Retryable as error:
+                if not self.trouble:
+                    log.warning("%s; live results go on, nothing is acknowledged until it can", error)
+                self.trouble = str(error)
+                with self._changed:
+                    if self._changed.wait_for(lambda: self._stopping, delay_us / 1e6):
+                        return False
+                delay_us = min(2 * delay_us, _RETRY_MAX_US)
+            else:
+                if self.trouble:
+                    log.warning("the record store writes again")
+                self.trouble = ""
+                return True

@@ -1,0 +1,151 @@
+"""A worker process, built from its configuration: store, service, listeners.
+
+    WorkerConfig ─→ record store ─→ Service ←─ ZeroMQ listener
+                                       ↑────── HTTP (health, readiness, metrics)
+
+`start` either leaves everything running or nothing; `drain` finishes what was admitted, commits and
+acknowledges it, and closes all of it within the time given.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from cloud.config import LISTENERS, ModelConfig, WorkerConfig
+from cloud.http import HttpServer
+from cloud.limits import ServiceLimits
+from cloud.listeners.zmq import ZmqListener
+from cloud.models import ModelSpec
+from cloud.service import Service
+from cloud.store.records import RecordStore, open_store
+from pipelines.detectors.base import Detector
+from pipelines.registry import CODECS, DETECTORS
+
+log = logging.getLogger(__name__)
+
+_CLOSING_US = 1_000_000
+
+
+def _monotonic_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
+def _unix_us() -> int:
+    return time.time_ns() // 1000
+
+
+class Worker:
+    """Raises ConfigError, Fatal or Retryable from `start` with words a person can act on."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self._config = config
+        self._store: RecordStore | None = None
+        self._service: Service | None = None
+        self._listener: ZmqListener | None = None
+        self._http: HttpServer | None = None
+
+    def start(self) -> None:
+        try:
+            self._start()
+        except BaseException:
+            self._close()
+            raise
+
+    def ready_fields(self) -> dict[str, Any]:
+        """What the ready line says: bound addresses and the store."""
+        assert self._store is not None  # noqa: S101 - called after start
+        assert self._listener is not None  # noqa: S101 - called after start
+        fields = {
+            "name": self._config.name,
+            "zmq": self._listener.address,
+            "http": self._http.address if self._http else None,
+            "store": self._store.url,
+            "store_id": self._store.store_id,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def drain(self, timeout_us: int | None = None) -> bool:
+        """Stop within `timeout_us` (default: `drain` of the configuration); False if work was left over."""
+        allowed_us = self._config.drain if timeout_us is None else timeout_us
+        # closing takes its part of the time, so that the promise holds for the process as a whole
+        clean = self._service is None or self._service.drain(max(allowed_us - _CLOSING_US, allowed_us // 2))
+        if not clean:
+            log.warning("drained only in part: the time of %.1f s was not enough", allowed_us / 1e6)
+        self._close()
+        return clean
+
+    def _start(self) -> None:
+        config = self._config
+        self._store = open_store(config.store.url)
+        codecs = [kind.resolve()() for kind in CODECS]
+        self._service = Service(
+            models=[_spec(name, model) for name, model in config.models.items()],
+            default_model=config.default_model,
+            codecs={codec.name: codec for codec in codecs},
+            store=self._store,
+            store_id=self._store.store_id,
+            clock_us=_monotonic_us,
+            unix_us=_unix_us,
+            limits=ServiceLimits(
+                streams=config.per_agent.streams,
+                frames_in_flight=config.per_agent.frames_in_flight,
+                bytes_in_flight=config.per_agent.bytes_in_flight,
+                queue_frames=config.queue.max_frames,
+                queue_bytes=config.queue.max_bytes,
+                message_bytes=config.limits.message,
+                pixels=config.limits.pixels,
+                decompressed_bytes=config.limits.decompressed,
+                detections=config.limits.detections,
+                batch_records=config.limits.batch_records,
+            ),
+            decode_threads=config.decode.threads,
+            commit_every_us=config.store.commit_every,
+        )
+        self._service.start()
+        listener_class: type[ZmqListener] = LISTENERS["zmq"].resolve()
+        listener = listener_class(
+            self._service,
+            address=config.listen.zmq.address,
+            clock_us=_monotonic_us,
+            max_message_bytes=config.limits.message,
+        )
+        listener.start()
+        self._listener = listener
+        if config.listen.http is not None:
+            http = HttpServer(
+                address=config.listen.http.address,
+                not_ready=self._service.not_ready,
+                metrics=self._service.metrics.text,
+            )
+            http.start()
+            self._http = http
+
+    def _close(self) -> None:
+        if self._service is not None:
+            self._service.stop()
+        if self._listener is not None:
+            self._listener.stop()
+        if self._http is not None:
+            self._http.stop()
+        if self._store is not None:
+            self._store.close()
+        self._service = self._listener = self._http = self._store = None
+
+
+def _spec(name: str, model: ModelConfig) -> ModelSpec:
+    return ModelSpec(
+        name=name,
+        build=_builder(model),
+        instances=model.instances,
+        warm_up=model.warm_up,
+        sha256=model.sha256,
+    )
+
+
+def _builder(model: ModelConfig) -> Callable[[], Detector]:
+    def build() -> Detector:
+        detector: Detector = DETECTORS.build(model.detector)
+        return detector
+
+    return build

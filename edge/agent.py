@@ -1,0 +1,361 @@
+"""The agent: wires the parts of one gateway together and ends them in order.
+
+    source → slot → DISPATCHER ─┬─ encoder → link ══ live lane ══► worker
+      (one Reader a stream)     ├─ near
+                                └─ shed (counted)
+             answers → outbox (commit) → sinks, run directory
+                       outbox ══ bulk lane ══► worker's record store
+
+Capture never waits for anything behind the slot; whatever is unanswered at the end is counted.
+"""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from edge.answers import AnswerDesk
+from edge.capture.base import Shape, Source
+from edge.capture.reader import Reader
+from edge.capture.slot import Slot
+from edge.blocks import LINKS, SINKS, SOURCES
+from edge.config import PipelineConfig
+from edge.counters import Counters
+from edge.dispatcher import Dispatcher, StreamPort
+from edge.encoder import Encoder
+from edge.identity import StateDir
+from edge.links.base import Link, Sent
+from edge.near import NearRunner
+from edge.outbox.store import open_outbox
+from edge.outbox.writer import OutboxWriter
+from edge.run_dir import RunDir
+from edge.scheduling.rung import Rung, RungCost
+from edge.scheduling.scheduler import Scheduler, SchedulerSettings
+from edge.sinks.base import SinkThread
+from pipelines.detectors.base import Detector
+from pipelines.frame import Picture
+from pipelines.registry import CODECS, DETECTORS
+from protos.wire.bulk import BulkBatch
+from protos.wire.session import Hello, Lane, StreamInfo
+
+log = logging.getLogger(__name__)
+
+WARM_UP_RUNS = 8
+STOP_WITHIN_US = 1_900_000
+
+
+def monotonic_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
+def unix_us() -> int:
+    return time.time_ns() // 1000
+
+
+@dataclass(slots=True)
+class _Stream:
+    port: StreamPort
+    reader: Reader
+    shape: Shape
+    ended: bool = False
+    error: str | None = None
+
+    @property
+    def info(self) -> StreamInfo:
+        return StreamInfo(name=self.port.name, width_px=self.shape.width_px, height_px=self.shape.height_px)
+
+
+class Agent:
+    """One gateway. `start`, then `wait` for the clips to end or `stop`; `close` answers what is open.
+
+    `link` replaces the configured one (an in-process link, say). `max_frames` ends each stream early.
+    Raises ConfigError or Fatal from the constructor when something is not there.
+    """
+
+    dispatcher: Dispatcher
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        *,
+        run_dir: Path | None = None,
+        max_frames: int | None = None,
+        link: Link | None = None,
+        software: str = "nearfar",
+    ) -> None:
+        self._config = config
+        self._max_frames = max_frames
+        self._software = software
+        self._ended = threading.Event()
+        self._state = StateDir(config.state_dir)
+        self.identity = self._state.identity(config.agent)
+        self.run_dir = None if run_dir is None else RunDir(run_dir, clock_us=monotonic_us)
+        self._streams = self._open_sources()
+        self._sinks = [SinkThread(SINKS.build(s), name=s.kind) for s in config.sinks]
+        self._link = link or self._build_link()
+        self._link_name = next(iter(config.links), "link") if self._link is not None else ""
+        near = self._load_near()
+        self.counters = Counters()
+        self._outbox = OutboxWriter(
+            store=open_outbox(
+                config.state_dir / "outbox.db",
+                durability=config.outbox.durability,
+                max_bytes=config.outbox.max_bytes,
+                max_age_us=config.outbox.max_age,
+            ),
+            agent=self.identity.agent,
+            run=self.identity.run,
+            streams=tuple(self._streams),
+            clock_us=monotonic_us,
+            on_committed=lambda frame_id: self.dispatcher.committed(frame_id),
+            send=self._send_bulk,
+        )
+        self._near = (
+            None
+            if near is None
+            else NearRunner(near[0], done=lambda run: self.dispatcher.near_done(run), clock_us=monotonic_us)
+        )
+        rung = config.scheduler.ladder[0]
+        self._encoder = (
+            None
+            if self._link is None
+            else Encoder(
+                CODECS[rung.codec].resolve()(), done=lambda e: self.dispatcher.encoded(e), clock_us=monotonic_us
+            )
+        )
+        self.dispatcher = Dispatcher(
+            scheduler=self._scheduler(near[1] if near else 0),
+            deadline_us=config.deadline,
+            streams=[s.port for s in self._streams.values()],
+            near=self._near,
+            encoder=self._encoder,
+            link=self._link,
+            outbox=self._outbox,
+            desk=self._desk(near[0] if near else None),
+            counters=self.counters,
+            clock_us=monotonic_us,
+        )
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Capture, near answers and the outbox start at once, whether or not there is a cloud."""
+        self._outbox.start()
+        for sink in self._sinks:
+            sink.start()
+        if self._near is not None:
+            self._near.start()
+        if self._encoder is not None:
+            self._encoder.start()
+        self.dispatcher.start()
+        if self._link is not None:
+            self._link.start(self._hello(), self.dispatcher.link_event)
+        for stream in self._streams.values():
+            stream.reader.start()
+
+    def wait(self, stop: threading.Event, *, poll_s: float = 0.05) -> bool:
+        """Until every stream has ended (True) or `stop` is set (False)."""
+        while not self._ended.wait(poll_s):
+            if stop.is_set():
+                return False
+        return True
+
+    def drain(self, stop: threading.Event, within_us: int) -> None:
+        """After the clips: answer what is open, then let the cloud learn everything, for `within_us`."""
+        end_us = monotonic_us() + within_us
+        while monotonic_us() < end_us and not stop.is_set():
+            if self.dispatcher.idle.is_set() and (self._link is None or self._outbox.empty()):
+                return
+            stop.wait(0.02)
+
+    def close(self) -> None:
+        """End everything in ≤ 2 s, in any state: open frames are answered or shed as `stopping`."""
+        end_us = monotonic_us() + STOP_WITHIN_US
+        for stream in self._streams.values():
+            stream.reader.stop()
+        for stream in self._streams.values():
+            stream.reader.close(0.3)
+        self.dispatcher.drain()
+        patience_us = min(self._config.deadline + 50_000, 800_000)
+        self.dispatcher.idle.wait(patience_us / 1e6)
+        self.dispatcher.stop(0.5)
+        if self._near is not None:
+            self._near.close(0.3)
+        if self._encoder is not None:
+            self._encoder.close(0.3)
+        if self._link is not None:
+            self._link.close()
+        self._outbox.stop(max(300_000, end_us - monotonic_us()))
+        for sink in self._sinks:
+            sink.close(0.5)
+        if self.run_dir is not None:
+            self.run_dir.close()
+            self.run_dir.write_summary(self.summary())
+        self._state.close()
+
+    def summary(self) -> dict[str, object]:
+        """The laws as numbers that add up, and what follows from them."""
+        outbox = self._outbox.stats()
+        breaker = self.dispatcher.scheduler.breaker
+        estimate = self.dispatcher.scheduler.link
+        now_us = monotonic_us()
+        errors = {name: s.error for name, s in self._streams.items() if s.error}
+        return {
+            "agent": self.identity.agent,
+            "run": self.identity.run.hex(),
+            "policy": self._config.scheduler.policy,
+            "deadline_ms": self._config.deadline / 1000,
+            **self.counters.summary(pending=self.dispatcher.pending_frames + self._in_slots()),
+            "outbox": outbox.as_dict(),
+            "sinks": {s.name: {"written": s.written, "dropped": s.dropped, "failed": s.failed} for s in self._sinks},
+            "link": {
+                "name": self._link_name,
+                "in_budget": breaker.in_budget,
+                "reason": breaker.reason or self.dispatcher.degraded,
+                "connections": self.dispatcher.connections,
+                "bytes_up": 0 if self._link is None else self._link.bytes_sent(),
+                "rtt_min_ms": round(estimate.rtt_min_us(now_us) / 1000, 2),
+                "bandwidth_mbit": round(estimate.bytes_per_us(now_us) * 8, 2),
+            },
+            "near_guard_ms": round(self.dispatcher.scheduler.near.guard_us / 1000, 2),
+            "margin_ms": round(self.dispatcher.scheduler.margin_us / 1000, 2),
+            "source_errors": errors,
+        }
+
+    @property
+    def broken(self) -> list[str]:
+        """Promises that did not hold: laws that do not add up, sources that failed."""
+        broken = [f"stream {n}: {s.error}" for n, s in self._streams.items() if s.error]
+        if self.counters.pending != self.dispatcher.pending_frames + self._in_slots():
+            broken.append(f"{self.counters.pending} frames are unaccounted for")
+        if not self._outbox.stats().adds_up:
+            broken.append("the outbox law does not add up")
+        return broken
+
+    # -- making the parts -----------------------------------------------------------------------------------
+
+    def _open_sources(self) -> dict[str, _Stream]:
+        streams: dict[str, _Stream] = {}
+        for index, (name, config) in enumerate(self._config.streams.items()):
+            source: Source = SOURCES.build(config.source)
+            slot = Slot()
+            port = StreamPort(name=name, index=index, slot=slot, priority=config.priority)
+            reader = Reader(
+                stream=name,
+                source=source,
+                slot=slot,
+                pace=config.source.pace,
+                frames=config.source.frames,
+                latency_us=config.source.latency,
+                max_frames=self._max_frames,
+                offered=lambda stream: self.dispatcher.offered(stream),
+                overwritten=lambda frame: self.dispatcher.overwritten(frame),
+                captured=lambda stream, seq: self.dispatcher.captured(stream, seq),
+                ended=self._on_ended,
+                clock_us=monotonic_us,
+                unix_us=unix_us,
+            )
+            streams[name] = _Stream(port=port, reader=reader, shape=reader.open())
+        return streams
+
+    def _build_link(self) -> Link | None:
+        if self._config.scheduler.policy == "near_only" and not self._config.links:
+            return None
+        for name, link in self._config.links.items():
+            made: Link = LINKS[link.url.partition("://")[0]].resolve()(name=name, url=link.url, clock_us=monotonic_us)
+            return made
+        return None
+
+    def _load_near(self) -> tuple[Detector, int] | None:
+        """The local detector, warmed up, and its slowest warm run in µs."""
+        if self._config.near is None or self._config.scheduler.policy == "far_only":
+            return None
+        detector: Detector = DETECTORS.build(self._config.near.detector)
+        info = next(iter(self._streams.values())).info
+        picture = _grey(info.width_px, info.height_px)
+        runs: list[int] = []
+        for _ in range(WARM_UP_RUNS):
+            start_us = monotonic_us()
+            detector.detect(picture)
+            runs.append(monotonic_us() - start_us)
+        # The first run allocates; it says nothing about the rest.
+        near_us = max(runs[1:])
+        fps = sum(s.shape.fps for s in self._streams.values())
+        if near_us * fps > 1_000_000:
+            log.warning(
+                "near takes %.0f ms and %.0f frames/s come in: it cannot answer every frame when the link is down "
+                "(%.1f cores needed of 1); use a smaller near input or fewer frames per second",
+                near_us / 1000, fps, near_us * fps / 1e6,
+            )
+        if self._config.labels is not None:
+            missing = sorted(set(self._config.labels) - set(detector.labels))
+            if missing:
+                log.warning("near never reports %s: its model has no such label", ", ".join(missing))
+        return detector, near_us
+
+    def _scheduler(self, near_prior_us: int) -> Scheduler:
+        config = self._config
+        step = config.scheduler.ladder[0]
+        rung = Rung(codec=step.codec, quality=step.quality, scale=step.scale, accuracy=step.accuracy)
+        settings = SchedulerSettings(
+            deadline_us=config.deadline,
+            margin_us=config.scheduler.hedge.margin,
+            policy=config.scheduler.policy,
+            hedge=config.scheduler.hedge.start,
+            min_p=config.scheduler.min_p,
+            byte_price=config.scheduler.byte_price,
+            rung=rung,
+            near_accuracy=config.near.accuracy if config.near is not None and near_prior_us else None,
+            near_prior_us=near_prior_us,
+            fall_back_above_us=config.rtt_budget.fall_back_above,
+            return_below_us=config.rtt_budget.return_below,
+        )
+        pixels = {n: min(s.info.width_px * s.info.height_px, 640 * 640) for n, s in self._streams.items()}
+        return Scheduler(settings, {name: RungCost(px) for name, px in pixels.items()})
+
+    def _desk(self, near: Detector | None) -> AnswerDesk:
+        return AnswerDesk(
+            identity=self.identity,
+            priorities={n: s.port.priority for n, s in self._streams.items()},
+            labels=self._config.labels,
+            far_model=self._config.far.model,
+            near_name=near.name if near is not None else "",
+            near_sha256=near.sha256 if near is not None else "",
+            link_name=self._link_name,
+            sinks=self._sinks,
+            frame_log=self.run_dir,
+            clock_us=monotonic_us,
+        )
+
+    def _hello(self) -> Hello:
+        return Hello(
+            agent=self.identity.agent,
+            run=self.identity.run,
+            lane=Lane.LIVE,
+            streams=tuple(s.info for s in self._streams.values()),
+            model=self._config.far.model,
+            software=self._software,
+        )
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _on_ended(self, name: str, error: str | None) -> None:
+        stream = self._streams[name]
+        stream.ended, stream.error = True, error
+        if error:
+            log.error("stream %s: %s", name, error)
+        if all(s.ended for s in self._streams.values()):
+            self._ended.set()
+
+    def _in_slots(self) -> int:
+        return sum(1 for s in self._streams.values() if s.port.slot.peek() is not None)
+
+    def _send_bulk(self, batch: BulkBatch) -> Sent:
+        return Sent.DOWN if self._link is None else self._link.send(batch, lane=Lane.BULK)
+
+
+def _grey(width_px: int, height_px: int) -> Picture:
+    return np.full((height_px, width_px, 3), 114, np.uint8)

@@ -1,0 +1,184 @@
+"""The answer desk: turns what was decided into answers for the sinks, the run directory and the cloud."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from edge.identity import Identity
+from edge.pending import Pending
+from edge.scheduling.scheduler import Scheduler
+from edge.scheduling.timing import far_timing, near_timing
+from pipelines.errors import Fatal
+from pipelines.frame import Frame, FrameId
+from pipelines.labels import LabelMap
+from pipelines.result import Answer, AnsweredBy, Detections, Priority, Record, ShedReason, Status
+from protos.wire.session import ModelInfo, Welcome
+
+REMEMBERED = 4096
+
+
+class AnswerSink(Protocol):
+    def offer(self, answer: Answer) -> bool: ...
+
+
+class FrameLog(Protocol):
+    """The run directory, as far as answers concern it."""
+
+    def answered(self, answer: Answer) -> None: ...
+    def shed(self, frame: Frame, frame_id: FrameId, reason: ShedReason) -> None: ...
+    def late_far(self, frame_id: FrameId) -> None: ...
+
+
+class AnswerDesk:
+    """Owned by the dispatcher thread. `near_name`/`near_sha256` name the local model in answers."""
+
+    def __init__(
+        self,
+        *,
+        identity: Identity,
+        priorities: dict[str, Priority],
+        labels: Sequence[str] | None,
+        far_model: str,
+        near_name: str,
+        near_sha256: str,
+        link_name: str,
+        sinks: Sequence[AnswerSink],
+        frame_log: FrameLog | None,
+        clock_us: Callable[[], int],
+    ) -> None:
+        self._identity = identity
+        self._priorities = priorities
+        self._labels = labels
+        self._far_model = far_model
+        self._near_name = near_name
+        self._near_sha256 = near_sha256
+        self._link_name = link_name
+        self._sinks = sinks
+        self._frame_log = frame_log
+        self._clock_us = clock_us
+        self._maps: dict[tuple[str, ...], LabelMap] = {}
+        self._answered: OrderedDict[tuple[str, int], AnsweredBy] = OrderedDict()
+
+    def frame_id(self, stream: str, seq: int) -> FrameId:
+        return FrameId(self._identity.agent, self._identity.run, stream, seq)
+
+    def choose_model(self, welcome: Welcome) -> ModelInfo:
+        """The far model of this pipeline among those the worker named; the first if none was asked for."""
+        for model in welcome.models:
+            if not self._far_model or model.name == self._far_model:
+                return model
+        raise Fatal(f"the worker welcomed this agent without the model {self._far_model!r}")
+
+    def record(self, pending: Pending, scheduler: Scheduler, far_labels: tuple[str, ...]) -> Record:
+        """The record of an answer that is committed before the sinks see it."""
+        return self.as_record(self._answer(pending, scheduler, far_labels))
+
+    def release(self, pending: Pending, scheduler: Scheduler, far_labels: tuple[str, ...]) -> Answer:
+        """Hand the answer to every sink now; what is released is what is counted."""
+        answer = self._answer(pending, scheduler, far_labels)
+        for sink in self._sinks:
+            sink.offer(answer)
+        if self._frame_log is not None:
+            self._frame_log.answered(answer)
+        self._answered[(answer.id.stream, answer.id.seq)] = answer.answered_by
+        if len(self._answered) > REMEMBERED:
+            self._answered.popitem(last=False)
+        return answer
+
+    def shed(self, frame: Frame, reason: ShedReason) -> None:
+        if self._frame_log is not None:
+            self._frame_log.shed(frame, self.frame_id(frame.stream, frame.seq), reason)
+
+    def late_far(self, stream: str, seq: int) -> bool:
+        """A far result for an answered frame; False if it only repeats a far answer already given."""
+        by = self._answered.get((stream, seq))
+        if by is None or by is AnsweredBy.FAR:
+            return False
+        if self._frame_log is not None:
+            self._frame_log.late_far(self.frame_id(stream, seq))
+        return True
+
+    @staticmethod
+    def as_record(answer: Answer) -> Record:
+        return Record(
+            id=answer.id,
+            answered_by=answer.answered_by,
+            status=answer.status,
+            captured_unix_us=answer.captured_unix_us,
+            latency_us=answer.latency_us,
+            on_time=answer.on_time,
+            priority=answer.priority,
+            detections=answer.detections,
+            model=answer.model,
+            model_sha256=answer.model_sha256,
+            timing_us=answer.timing_us,
+        )
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _answer(self, pending: Pending, scheduler: Scheduler, far_labels: tuple[str, ...]) -> Answer:
+        give = pending.give
+        if give is None:
+            raise Fatal("an answer was asked for before it was decided")
+        now_us = self._clock_us()
+        frame = pending.frame
+        detections: Detections | None = None
+        model = sha256 = ""
+        timing: dict[str, int] = {}
+        if give.by is AnsweredBy.FAR and pending.far is not None:
+            far = pending.far
+            raw = far.detections
+            detections = self._mapped(Detections(raw.boxes, raw.scores, raw.class_ids, raw.labels or far_labels))
+            model, sha256 = far.model, far.model_sha256
+            timing = far_timing(
+                captured_us=frame.captured_us,
+                accepted_us=pending.accepted_us,
+                encode_us=pending.encode_us,
+                sent_us=pending.sent_us,
+                arrived_us=pending.far_arrived_us,
+                released_us=now_us,
+                size_bytes=len(pending.payload or b""),
+                rtt_min_us=scheduler.link.rtt_min_us(now_us),
+                bytes_per_us=scheduler.link.bytes_per_us(now_us),
+                worker=far.timing,
+            )
+        elif give.by is AnsweredBy.NEAR and pending.near is not None and pending.near.detections is not None:
+            detections = self._mapped(pending.near.detections)
+            model, sha256 = self._near_name, self._near_sha256
+            timing = near_timing(
+                captured_us=frame.captured_us,
+                accepted_us=pending.accepted_us,
+                due_us=pending.near_due_us,
+                started_us=pending.near.started_us,
+                run_us=pending.near.run_us,
+                given_us=pending.given_us,
+                released_us=now_us,
+            )
+        offloaded = pending.sent_us > 0
+        good = give.by in (AnsweredBy.NEAR, AnsweredBy.FAR) and give.status is Status.OK
+        return Answer(
+            id=self.frame_id(frame.stream, frame.seq),
+            answered_by=give.by,
+            status=give.status,
+            captured_unix_us=frame.captured_unix_us,
+            latency_us=now_us - frame.captured_us,
+            deadline_us=pending.deadline_us - frame.captured_us,
+            on_time=good and now_us <= pending.deadline_us,
+            paced=frame.paced,
+            detections=detections if give.status is Status.OK else None,
+            model=model,
+            model_sha256=sha256,
+            priority=self._priorities[frame.stream],
+            reason=give.reason,
+            link=self._link_name if offloaded else "",
+            encoding=pending.encoding if offloaded else None,
+            timing_us=timing,
+        )
+
+    def _mapped(self, detections: Detections) -> Detections:
+        if self._labels is None:
+            return detections
+        label_map = self._maps.get(detections.labels)
+        if label_map is None:
+            label_map = self._maps[detections.labels] = LabelMap(detections.labels, tuple(self._labels))
+        return label_map.apply(detections)

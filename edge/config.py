@@ -1,0 +1,302 @@
+"""The pipeline an agent runs, as people write it: `PIPELINE.yaml` to `PipelineConfig`.
+
+Attribute names are the YAML keys; durations are int µs, sizes int bytes, extents (width_px, height_px).
+Policies are registered here, sources, sinks and links in `edge.blocks`, by name; no module of theirs is imported.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from edge.blocks import (
+    LINKS,
+    SINKS,
+    SOURCES,
+    LinkConfig,
+    SinkConfig,
+    StreamConfig,
+    build_link,
+    build_sink,
+    build_source,
+)
+from pipelines.blocks import (
+    DETECTORS_NOT_BUILT,
+    Block,
+    DetectorConfig,
+    FilePath,
+    MisfitError,
+    Name,
+    RungConfig,
+    Words,
+    missing_files,
+)
+from pipelines.document import Document
+from pipelines.errors import ConfigError, Problem
+from pipelines.registry import Family, Kind
+from pipelines.units import Duration, Fraction, Microseconds, Size, duration, size
+
+__all__ = [
+    "LINKS",
+    "POLICIES",
+    "SINKS",
+    "SOURCES",
+    "PipelineConfig",
+    "build_link",
+    "build_sink",
+    "build_source",
+    "check_files",
+    "load_pipeline",
+    "warnings",
+]
+
+MAX_STREAMS = 16
+MIN_MARGIN_US = 3_000
+
+
+class RttBudget(Block):
+    """The band of the round trip: above the first no frame is offloaded, below the second it is again."""
+
+    # The default needs the pipeline's deadline, so the pipeline fills it in; nobody has to write it.
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required", None))
+
+    fall_back_above: Duration = Field(description="default: the deadline")
+    return_below: Duration = Field(
+        default_factory=lambda data: Microseconds(data["fall_back_above"] // 2),
+        description="default: half of fall_back_above",
+    )
+
+    @model_validator(mode="after")
+    def _is_a_band(self) -> Self:
+        if not self.return_below < self.fall_back_above:
+            raise MisfitError((("return_below",), "must be below fall_back_above, or the link would flap"))
+        return self
+
+
+class NearConfig(Block):
+    """The gateway's own detector."""
+
+    detector: DetectorConfig
+    accuracy: Fraction = Field(0.5, description="of a near answer, relative to the best far one")
+    threads: int = Field(
+        default_factory=lambda data: getattr(data["detector"], "threads", 1),
+        ge=1,
+        le=64,
+        description="threads of one near run; default: the detector's",
+    )
+
+    not_built: ClassVar[Mapping[str, str]] = {
+        **DETECTORS_NOT_BUILT,
+        "smaller": "a second, smaller near input is not built yet; choose one input for the detector",
+    }
+
+    @model_validator(mode="after")
+    def _threads_reach_the_detector(self) -> Self:
+        if getattr(self.detector, "threads", self.threads) != self.threads:
+            if "threads" in self.detector.model_fields_set:
+                raise MisfitError((("threads",), "differs from detector.threads; say it once"))
+            # The block is still being made: this is where the one number reaches its second reader.
+            object.__setattr__(self, "detector", self.detector.model_copy(update={"threads": self.threads}))
+        return self
+
+
+class FarConfig(Block):
+    """What is asked of the cloud."""
+
+    model: Annotated[str, Field(max_length=64)] = Field(
+        "", description="checked at Hello; empty: the worker's default"
+    )
+
+
+class HedgeConfig(Block):
+    """The near run that stands behind every offloaded frame."""
+
+    start: Literal["late", "immediate", "never"] = Field(
+        "late", description="late: at its reserved slot; immediate: with the offload; never: no hedge"
+    )
+    margin: Duration = Field(
+        duration("4ms"), description="how long before the deadline an answer must be out"
+    )
+
+    @field_validator("margin")
+    @classmethod
+    def _covers_the_wake_up(cls, margin_us: int) -> int:
+        if margin_us < MIN_MARGIN_US:
+            raise ValueError("must be at least 3ms: a dispatcher wakes up that late")
+        return margin_us
+
+
+class SchedulerConfig(Block):
+    """Who answers which frame."""
+
+    policy: Literal["deadline", "threshold", "near_only", "far_only"] = Field(
+        "deadline", description="deadline: by value per frame; threshold: by round trip alone"
+    )
+    ladder: Annotated[tuple[RungConfig, ...], Field(strict=False)] = (RungConfig(),)
+    hedge: HedgeConfig = HedgeConfig()
+    min_p: Fraction = Field(0.25, description="least probability of being on time that is worth sending")
+    byte_price: float = Field(0.0015, ge=0, description="accuracy per kB")
+
+    not_built: ClassVar[Mapping[str, str]] = {
+        "policy=confidence": "the confidence policy is not built yet; use deadline",
+    }
+
+    @field_validator("ladder")
+    @classmethod
+    def _has_one_rung(cls, ladder: tuple[RungConfig, ...]) -> tuple[RungConfig, ...]:
+        if len(ladder) != 1:
+            raise ValueError("ladders of several rungs are not built yet; write exactly one")
+        return ladder
+
+
+class OutboxConfig(Block):
+    """What is kept until the cloud has it."""
+
+    max_bytes: Size = Field(size("1GiB"), description="on disk; beyond it the least important goes first")
+    max_age: Duration = Field(duration("72h"), description="accumulated uptime, not wall time")
+    durability: Literal["process", "power"] = Field(
+        "process", description="process: survives kill -9; power: survives a power cut (fsync)"
+    )
+    on_full: Literal["evict"] = Field("evict", description="lowest priority first, oldest first, counted")
+
+    not_built: ClassVar[Mapping[str, str]] = {
+        "on_full=coarsen": "coarsening is not built yet (no payloads are kept); use evict",
+    }
+
+
+class UplinkRule(Block):
+    send: Annotated[tuple[Literal["result"], ...], Field(strict=False, min_length=1)] = ("result",)
+
+    not_built: ClassVar[Mapping[str, str]] = {
+        "send=payload": "backfill of payloads is not built yet; send: [result]",
+        "when": "conditional uplink rules are not built yet; the one rule is {send: [result]}",
+        "every": "sampling uplink rules are not built yet; the one rule is {send: [result]}",
+        "priority": "priorities by rule are not built yet; set priority on the stream",
+    }
+
+
+class UplinkConfig(Block):
+    """What goes up for frames that were not answered far."""
+
+    rules: Annotated[tuple[UplinkRule, ...], Field(strict=False, min_length=1, max_length=1)] = (
+        UplinkRule(),
+    )
+
+    not_built: ClassVar[Mapping[str, str]] = {
+        "archive": "archiving pictures is not built yet; leave archive out",
+    }
+
+
+class PipelineConfig(Block):
+    """An agent: streams in, answers out, each by its deadline."""
+
+    version: Literal[1]
+    agent: Name | None = Field(None, description="left out: made once, kept in state_dir")
+    state_dir: FilePath = Field(Path(".nearfar/agent"), description="outbox and identity of the agent")
+    deadline: Duration = Field(duration("100ms"), description="frame available to answer out")
+    rtt_budget: RttBudget = Field(
+        default_factory=lambda data: RttBudget(fall_back_above=Microseconds(data["deadline"])),
+        description="round trips in which frames are offloaded",
+    )
+    labels: Annotated[Words, Field(min_length=1)] | None = Field(
+        None, description="the recipe's own label space; left out: each detector's own"
+    )
+    streams: Annotated[dict[Name, StreamConfig], Field(min_length=1, max_length=MAX_STREAMS)]
+    near: NearConfig | None = Field(None, description="left out: nothing is answered near")
+    far: FarConfig = FarConfig()
+    links: dict[Name, LinkConfig] = Field(
+        default_factory=dict, description="ways to a worker; at most one now"
+    )
+    scheduler: SchedulerConfig = SchedulerConfig()
+    outbox: OutboxConfig = OutboxConfig()
+    uplink: UplinkConfig = UplinkConfig()
+    sinks: Annotated[tuple[SinkConfig, ...], Field(strict=False)] = ()
+    drain: Duration = Field(duration("10s"), description="how long a finished clip waits for the cloud")
+
+    not_built: ClassVar[Mapping[str, str]] = {
+        "sinks.kind=socket": "socket sinks are not built yet; use jsonl or stdout",
+        "tracker": "the tracker is not built yet; leave it out",
+    }
+
+    @field_validator("deadline")
+    @classmethod
+    def _leaves_time(cls, deadline_us: int) -> int:
+        if deadline_us < 10_000:
+            raise ValueError("must be at least 10ms: below it no answer can be out in time")
+        return deadline_us
+
+    @field_validator("rtt_budget", mode="before")
+    @classmethod
+    def _budget_follows_the_deadline(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, dict) and "fall_back_above" not in value and "deadline" in info.data:
+            return {**value, "fall_back_above": Microseconds(info.data["deadline"])}
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        faults: list[tuple[tuple[str | int, ...], str]] = []
+        policy = self.scheduler.policy
+        if len(self.links) > 1:
+            faults.append((("links",), "several links are not built yet; keep one"))
+        if policy == "near_only" and self.near is None:
+            faults.append((("scheduler", "policy"), "near_only needs a `near` detector"))
+        if policy == "far_only" and not self.links:
+            faults.append((("scheduler", "policy"), "far_only needs a link"))
+        if policy in ("deadline", "threshold") and self.near is None and not self.links:
+            faults.append((("scheduler", "policy"), f"{policy} needs a `near` detector, a link, or both"))
+        if self.labels is not None and len(set(self.labels)) != len(self.labels):
+            faults.append((("labels",), "a label is given twice"))
+        if self.scheduler.hedge.margin * 2 > self.deadline:
+            faults.append((("scheduler", "hedge", "margin"), "takes more than half of the deadline"))
+        if faults:
+            raise MisfitError(*faults)
+        return self
+
+
+POLICIES = Family(
+    "policy",
+    *(
+        Kind(name=name, config=SchedulerConfig, target=f"edge.scheduling.policies:{name}", words=words)
+        for name, words in {
+            "deadline": "far when its value beats near by the deadline, near behind every offloaded frame",
+            "threshold": "far while the round trip is inside the budget, near otherwise; no hedge",
+            "near_only": "the gateway's detector answers every frame",
+            "far_only": "the cloud answers every frame; what it cannot answer in time is missed",
+        }.items()
+    ),
+)
+
+
+def load_pipeline(path: Path | str, overrides: Sequence[str] = ()) -> PipelineConfig:
+    """The pipeline in a YAML file, after `path=value` overrides.
+
+    Raises ConfigError with every problem; files it reads that are not there are looked for last.
+    """
+    document = Document.read(path)
+    document.override(overrides, PipelineConfig)
+    config = document.validate(PipelineConfig)
+    document.check_files(config)
+    return config
+
+
+def check_files(config: PipelineConfig) -> None:
+    """Raises ConfigError naming every file `config` reads (models, clips) that does not exist."""
+    problems = [Problem(words, ".".join(map(str, path))) for path, words in missing_files(config)]
+    if problems:
+        raise ConfigError(*problems)
+
+
+def warnings(config: PipelineConfig) -> list[str]:
+    """What is allowed and probably not meant, one sentence each."""
+    said = []
+    if config.near is None:
+        said.append("no near detector: a frame the link cannot carry in time is answered as missed")
+    if not config.links:
+        said.append("no link: every frame is answered near, and the outbox fills up to its bounds")
+    elif config.scheduler.policy == "deadline" and config.near is not None:
+        if config.scheduler.hedge.start == "never":
+            said.append("hedge.start is never: an offloaded frame whose answer is late is missed")
+        if config.near.accuracy >= config.scheduler.ladder[0].accuracy:
+            said.append("near.accuracy is not below the ladder's: no frame is worth offloading")
+    return said

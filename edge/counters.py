@@ -1,0 +1,86 @@
+"""What became of every frame, as numbers that must add up.
+
+Law: captured = near + far + tracked + missed + gated + shed(reason) + pending, per agent, at any moment.
+Owned by the dispatcher thread; `snapshot` gives others a copy.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from pipelines.result import Answer, AnsweredBy, ShedReason, Status
+from pipelines.windows import quantile
+
+
+@dataclass(slots=True)
+class Counters:
+    captured: int = 0
+    answered: Counter[AnsweredBy] = field(default_factory=Counter)
+    shed: Counter[ShedReason] = field(default_factory=Counter)
+    gated: int = 0
+    on_time: int = 0
+    unpaced: int = 0
+    late_far: int = 0
+    late_far_of: Counter[AnsweredBy] = field(default_factory=Counter)
+    uncommitted: int = 0
+    failed: int = 0
+    offloaded: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    payload_bytes: int = 0
+    cancelled_near: int = 0
+    near_runs: int = 0
+    latencies_us: dict[AnsweredBy, list[int]] = field(default_factory=dict)
+
+    def answer(self, answer: Answer) -> None:
+        self.answered[answer.answered_by] += 1
+        self.on_time += answer.on_time and answer.paced
+        self.unpaced += not answer.paced
+        self.failed += answer.status is Status.FAILED
+        latencies = self.latencies_us.setdefault(answer.answered_by, [])
+        latencies.append(answer.latency_us)
+        if len(latencies) > 200_000:
+            del latencies[::2]  # a long run keeps an even sample, not all of it
+
+    @property
+    def pending(self) -> int:
+        """Captured and not yet answered, gated or shed."""
+        return self.captured - sum(self.answered.values()) - self.gated - sum(self.shed.values())
+
+    def summary(self, *, pending: int) -> dict[str, object]:
+        """The law with `pending` counted independently, and what follows from it."""
+        answered = {by.value: self.answered[by] for by in AnsweredBy}
+        shed = {reason.value: self.shed[reason] for reason in ShedReason if self.shed[reason]}
+        paced = self.captured - self.gated - self.unpaced
+        given = sum(self.answered.values())
+        return {
+            "frames": {
+                "captured": self.captured,
+                **answered,
+                "gated": self.gated,
+                "shed": shed,
+                "pending": pending,
+                "adds_up": self.pending == pending,
+            },
+            "on_time": {
+                "frames": self.on_time,
+                "of": paced,
+                "rate": round(self.on_time / paced, 6) if paced > 0 else None,
+            },
+            "shares": {by: round(n / given, 4) if given else None for by, n in answered.items()},
+            "latency_ms": {
+                by.value: {
+                    name: round(quantile(sorted(values), q) / 1000, 2)
+                    for name, q in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+                }
+                for by, values in self.latencies_us.items()
+                if values
+            },
+            "late_far": self.late_far,
+            "uncommitted": self.uncommitted,
+            "failed": self.failed,
+            "far": {
+                "offloaded": self.offloaded,
+                "rejected": dict(self.rejected),
+                "payload_bytes": self.payload_bytes,
+            },
+            "near": {"runs": self.near_runs, "cancelled": self.cancelled_near},
+        }

@@ -1,0 +1,456 @@
+"""The dispatcher: one thread that owns the scheduler, its clock and its timers.
+
+An actor: capture, near, codec pool, link and outbox only report to its inbox; it turns what the scheduler
+decides into calls that return at once. Nothing here blocks but the wait for the next event or timer.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from edge.answers import AnswerDesk
+from edge.capture.slot import Slot
+from edge.counters import Counters
+from edge.encoder import Encoded, Encoder
+from edge.links.base import Connected, Disconnected, Dropped, Link, LinkEvent, Received, Refused, Sent
+from edge.near import NearRun, NearRunner
+from edge.pending import Pending
+from edge.scheduling import actions
+from edge.scheduling.near_timeline import Key
+from edge.scheduling.scheduler import Scheduler
+from pipelines.frame import Frame, FrameId
+from pipelines.result import GapReason, Priority, Record, ShedReason, Status
+from protos.wire import bulk, live, session
+from protos.wire.session import Lane
+
+log = logging.getLogger(__name__)
+
+LONGEST_WAIT_US = 250_000
+PACING_EVERY_US = 50_000
+
+
+class Outbox(Protocol):
+    """What the dispatcher needs of the outbox writer; every call only enqueues."""
+
+    def append(self, record: Record) -> None: ...
+    def far_answered(self, record: Record) -> None: ...
+    def late_far(self, frame_id: FrameId) -> None: ...
+    def acked_live(self, ack: bulk.Ack) -> None: ...
+    def acked_bulk(self, ack: bulk.Ack) -> None: ...
+    def gap(self, *, stream: str, seq: int, reason: GapReason, detail: str) -> None: ...
+    def captured(self, stream: str, seq: int) -> None: ...
+    def settled(self, stream: str, seq: int) -> None: ...
+    def reachable(self, *, connected: bool, limits: session.Limits | None = None) -> None: ...
+    def observe_live(
+        self, *, in_flight_bytes: int, over_budget: bool, bytes_per_s: float, queueing_us: int
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPort:
+    """One stream as the dispatcher sees it. `index` is its place in Hello.streams."""
+
+    name: str
+    index: int
+    slot: Slot
+    priority: Priority
+
+
+class Dispatcher(threading.Thread):
+    """Public methods may be called from any thread; all but `run` only enqueue."""
+
+    def __init__(
+        self,
+        *,
+        scheduler: Scheduler,
+        deadline_us: int,
+        streams: Sequence[StreamPort],
+        near: NearRunner | None,
+        encoder: Encoder | None,
+        link: Link | None,
+        outbox: Outbox,
+        desk: AnswerDesk,
+        counters: Counters,
+        clock_us: Callable[[], int],
+    ) -> None:
+        super().__init__(name="dispatcher", daemon=True)
+        self.scheduler = scheduler
+        self.counters = counters
+        self._deadline_us = deadline_us
+        self._ports: Mapping[str, StreamPort] = {p.name: p for p in streams}
+        self._by_index = [p.name for p in streams]
+        self._near = near
+        self._encoder = encoder
+        self._link = link
+        self._outbox = outbox
+        self._desk = desk
+        self._clock_us = clock_us
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._pending: dict[Key, Pending] = {}
+        self._waiting: set[str] = set()  # streams with a frame in the slot that nobody could take yet
+        self._far_input = (0, 0)
+        self._far_labels: tuple[str, ...] = ()
+        self._next_pacing_us = 0
+        self._stopping = False
+        self._stop = False
+        self.idle = threading.Event()
+        self.degraded = ""
+        self.connections = 0
+
+    # -- reports from other threads -----------------------------------------------------------------------
+
+    def offered(self, stream: str) -> None:
+        """A frame lies in the slot of `stream`."""
+        self._inbox.put(lambda: self._take(stream))
+
+    def captured(self, stream: str, seq: int) -> None:
+        self._outbox.captured(stream, seq)
+        self._inbox.put(self._count_captured)
+
+    def overwritten(self, frame: Frame) -> None:
+        self._inbox.put(lambda: self._shed(frame, ShedReason.SLOT_OVERWRITTEN))
+
+    def near_done(self, run: NearRun) -> None:
+        self._inbox.put(lambda: self._on_near(run))
+
+    def encoded(self, encoded: Encoded) -> None:
+        self._inbox.put(lambda: self._on_encoded(encoded))
+
+    def committed(self, frame_id: FrameId) -> None:
+        self._inbox.put(lambda: self._on_committed((frame_id.stream, frame_id.seq)))
+
+    def link_event(self, event: LinkEvent) -> None:
+        self._inbox.put(lambda: self._on_link(event))
+
+    def drain(self) -> None:
+        """Take nothing new: frames in slots are shed as `stopping`, accepted ones are still answered."""
+        self._inbox.put(self._start_stopping)
+
+    def stop(self, timeout_s: float = 1.0) -> None:
+        """End the thread; whatever is still unanswered is shed as `stopping`, counted."""
+        self._inbox.put(self._end)
+        self.join(timeout_s)
+
+    # -- the loop -----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        while not self._stop:
+            now_us = self._clock_us()
+            due_us = self.scheduler.next_us()
+            wait_us = LONGEST_WAIT_US if due_us is None else min(LONGEST_WAIT_US, due_us - now_us)
+            try:
+                if wait_us > 0:
+                    event = self._inbox.get(timeout=wait_us / 1e6)
+                else:
+                    event = self._inbox.get_nowait()
+            except queue.Empty:
+                if due_us is not None and wait_us < LONGEST_WAIT_US:
+                    woke_us = self._clock_us()
+                    self.scheduler.woke_late(woke_us - max(due_us, now_us), woke_us)
+            else:
+                self._guarded(event)
+            self._guarded(self._tick)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """A bug in one event must not silence every camera: it is logged and the loop goes on."""
+        try:
+            step()
+        except Exception:
+            log.exception("dispatcher: one event failed")
+
+    def _tick(self) -> None:
+        now_us = self._clock_us()
+        due_us = self.scheduler.next_us()
+        if due_us is not None and due_us <= now_us:
+            self._do(self.scheduler.tick(now_us))
+        for stream in tuple(self._waiting):
+            self._take(stream)
+        if now_us >= self._next_pacing_us:
+            self._next_pacing_us = now_us + PACING_EVERY_US
+            self._report_pacing(now_us)
+        if self._pending or self._waiting:
+            self.idle.clear()
+        elif self._inbox.empty():
+            self.idle.set()
+
+    def _report_pacing(self, now_us: int) -> None:
+        estimate = self.scheduler.link
+        rtt_us = estimate.rtt_us or 0
+        self._outbox.observe_live(
+            in_flight_bytes=self.scheduler.in_flight_bytes,
+            over_budget=not self.scheduler.breaker.in_budget,
+            bytes_per_s=estimate.bytes_per_us(now_us) * 1e6,
+            queueing_us=max(0, rtt_us - estimate.rtt_min_us(now_us)),
+        )
+
+    # -- frames -------------------------------------------------------------------------------------------
+
+    def _count_captured(self) -> None:
+        self.counters.captured += 1
+        self.idle.clear()
+
+    def _take(self, stream: str) -> None:
+        """Accept the frame in the slot, if somebody could answer it now; else it waits for its successor."""
+        slot = self._ports[stream].slot
+        if self._stopping:
+            self._waiting.discard(stream)
+            if (frame := slot.take_when(lambda _: True)) is not None:
+                self._shed(frame, ShedReason.STOPPING)
+            return
+        decided: list[actions.Action] = []
+        taken = slot.take_when(lambda frame: self._accept(frame, decided))
+        if taken is None and slot.peek() is not None:
+            self._waiting.add(stream)
+            return
+        self._waiting.discard(stream)
+        self._do(decided)
+
+    def _accept(self, frame: Frame, decided: list[actions.Action]) -> bool:
+        """Whether the scheduler takes `frame`; what it decided is added to `decided`."""
+        now_us = self._clock_us()
+        if not frame.paced:  # pull-driven: its time starts when it is accepted
+            frame = replace(frame, captured_us=now_us, available_us=now_us)
+        key = (frame.stream, frame.seq)
+        deadline_us = frame.captured_us + self._deadline_us
+        offered = self.scheduler.offer(
+            key, captured_us=frame.captured_us, deadline_us=deadline_us, now_us=now_us
+        )
+        if offered is None:
+            return False
+        self._pending[key] = Pending(frame=frame, deadline_us=deadline_us, accepted_us=now_us)
+        decided.extend(offered)
+        return True
+
+    def _shed(self, frame: Frame, reason: ShedReason) -> None:
+        self.counters.shed[reason] += 1
+        self.counters.unpaced += not frame.paced
+        self._outbox.gap(stream=frame.stream, seq=frame.seq, reason=GapReason.SHED, detail=reason.value)
+        self._desk.shed(frame, reason)
+
+    # -- events -------------------------------------------------------------------------------------------
+
+    def _on_near(self, run: NearRun) -> None:
+        pending = self._pending.get(run.key)
+        if pending is not None:
+            pending.near = run
+        self.counters.near_runs += 1
+        self.counters.cancelled_near += run.status is None
+        self._do(
+            self.scheduler.near_done(
+                run.key, status=run.status, run_us=run.run_us, now_us=self._clock_us()
+            )
+        )
+
+    def _on_encoded(self, encoded: Encoded) -> None:
+        now_us = self._clock_us()
+        pending = self._pending.get(encoded.key)
+        if encoded.data is None or encoded.encoding is None:
+            self._do(self.scheduler.encode_failed(encoded.key, now_us))
+            return
+        if pending is not None:
+            pending.payload, pending.encoding = encoded.data, encoded.encoding
+            pending.encode_us = encoded.encode_us
+        self._do(
+            self.scheduler.encoded(
+                encoded.key, size_bytes=len(encoded.data), encode_us=encoded.encode_us, now_us=now_us
+            )
+        )
+
+    def _on_committed(self, key: Key) -> None:
+        now_us = self._clock_us()
+        pending = self._pending.get(key)
+        if pending is not None and pending.given_us:
+            self.scheduler.commit_took(now_us - pending.given_us, now_us)
+        self._do(self.scheduler.committed(key, now_us))
+
+    def _on_link(self, event: LinkEvent) -> None:
+        now_us = self._clock_us()
+        match event:
+            case Connected(lane=Lane.LIVE):
+                self.connections += 1
+                self.degraded = ""
+                model = self._desk.choose_model(event.welcome)
+                self._far_input = (model.input_width_px, model.input_height_px)
+                self._far_labels = model.labels
+                self._do(self.scheduler.welcomed(event.connection, event.welcome.credit, now_us))
+            case Connected():
+                self._outbox.reachable(connected=True, limits=event.welcome.limits)
+            case Disconnected(lane=Lane.LIVE):
+                self.degraded = event.reason
+                self._do(self.scheduler.disconnected(event.reason, now_us))
+            case Disconnected():
+                self._outbox.reachable(connected=False)
+            case Refused():
+                if self.degraded != event.error.text:
+                    log.warning("the worker refuses this agent: %s", event.error.text)
+                self.degraded = event.error.text
+            case Dropped(message=live.FrameBody() as body):
+                key = self._key(body.stream, body.seq)
+                self._do(self.scheduler.send_failed(key, "queue below is full", now_us))
+            case Received():
+                self._on_message(event, now_us)
+
+    def _on_message(self, event: Received, now_us: int) -> None:
+        match event.message:
+            case live.Result() as result:
+                key = self._key(result.stream, result.seq)
+                pending = self._pending.get(key)
+                if pending is not None and pending.far is None:
+                    pending.far, pending.far_arrived_us = result, event.arrived_us
+                self._do(
+                    self.scheduler.result(
+                        key, timing=result.timing, load=result.load, now_us=event.arrived_us
+                    )
+                )
+            case live.Reject() as reject:
+                self.counters.rejected[reject.reason.value] += 1
+                key = self._key(reject.stream, reject.seq)
+                self._do(
+                    self.scheduler.rejected(key, reason=reject.reason.value, load=reject.load, now_us=now_us)
+                )
+            case session.Pong() as pong:
+                self._do(
+                    self.scheduler.pong(
+                        pong.nonce,
+                        resident_us=pong.resident_us,
+                        load=pong.load,
+                        credit=pong.credit,
+                        now_us=event.arrived_us,
+                    )
+                )
+            case bulk.Ack() as ack:
+                if event.lane is Lane.BULK:
+                    self._outbox.acked_bulk(ack)
+                else:
+                    self._outbox.acked_live(ack)
+            case session.Error() as error:
+                log.warning("worker: %s", error.text)
+            case _:
+                log.debug("nothing to do for %s", type(event.message).__name__)
+
+    def _key(self, index: int, seq: int) -> Key:
+        """A stream index no stream has matches no frame."""
+        return (self._by_index[index] if index < len(self._by_index) else "", seq)
+
+    # -- actions ------------------------------------------------------------------------------------------
+
+    def _do(self, decided: Sequence[actions.Action]) -> None:
+        for action in decided:
+            self._act(action)
+
+    def _act(self, action: actions.Action) -> None:
+        match action:
+            case actions.Encode(key):
+                self._encode(key)
+            case actions.SendFrame():
+                self._send(action)
+            case actions.StartNear(key, due_us):
+                assert self._near is not None  # noqa: S101 - the scheduler has a near only if we do
+                pending = self._pending[key]
+                pending.near_due_us = due_us
+                self._near.submit(key, pending.frame.picture)
+            case actions.CancelNear(key):
+                if self._near is not None:
+                    self._near.cancel(key)
+            case actions.CancelFar((stream, seq)):
+                if self._link is not None:
+                    self._link.send(live.Cancel(stream=self._ports[stream].index, seq=seq))
+            case actions.Give():
+                self._give(action)
+            case actions.Release(key, committed):
+                self._release(key, committed=committed)
+            case actions.LateFar((stream, seq)):
+                self._late_far(stream, seq)
+            case actions.SendPing(nonce):
+                if self._link is not None:
+                    self._link.send(session.Ping(nonce=nonce, sent_mono_us=self._clock_us()))
+            case actions.OpenFresh():
+                if self._link is not None:
+                    self._link.open_fresh()
+
+    def _encode(self, key: Key) -> None:
+        pending = self._pending[key]
+        if self._encoder is None:
+            self._do(self.scheduler.encode_failed(key, self._clock_us()))
+            return
+        frame = pending.frame
+        rung = self.scheduler.settings.rung
+        size = rung.size_px((frame.width_px, frame.height_px), self._far_input)
+        self._encoder.submit(key, frame.picture, quality=rung.quality, size=size)
+
+    def _send(self, action: actions.SendFrame) -> None:
+        pending = self._pending[action.key]
+        port = self._ports[action.key[0]]
+        if self._link is None or pending.payload is None or pending.encoding is None:
+            self._do(self.scheduler.send_failed(action.key, "nothing to send on", self._clock_us()))
+            return
+        seq = action.key[1]
+        pending.sent_us = self._clock_us()
+        sent = self._link.send(
+            live.FrameHead(
+                stream=port.index,
+                seq=seq,
+                worker_budget_us=action.worker_budget_us,
+                sent_mono_us=pending.sent_us,
+                encoding=pending.encoding,
+                priority=port.priority,
+                probe=action.probe,
+            ),
+            live.FrameBody(stream=port.index, seq=seq, data=pending.payload),
+        )
+        if sent is not Sent.ACCEPTED:
+            self._do(self.scheduler.send_failed(action.key, f"link {sent.value}", self._clock_us()))
+            return
+        self.counters.offloaded += 1
+        self.counters.payload_bytes += len(pending.payload)
+
+    def _give(self, give: actions.Give) -> None:
+        pending = self._pending[give.key]
+        pending.give = give
+        pending.given_us = self._clock_us()
+        if give.hold:
+            self._outbox.append(self._desk.record(pending, self.scheduler, self._far_labels))
+        else:
+            self._release(give.key, committed=True)
+
+    def _release(self, key: Key, *, committed: bool) -> None:
+        pending = self._pending.pop(key)
+        answer = self._desk.release(pending, self.scheduler, self._far_labels)
+        self.counters.answer(answer)
+        self.counters.uncommitted += not committed
+        if pending.give is not None and not pending.give.hold:
+            self._outbox.far_answered(self._desk.as_record(answer))
+        self._outbox.settled(*key)
+
+    def _late_far(self, stream: str, seq: int) -> None:
+        if not stream:
+            return
+        if self._desk.late_far(stream, seq):
+            self.counters.late_far += 1
+            self._outbox.late_far(self._desk.frame_id(stream, seq))
+
+    # -- the end ------------------------------------------------------------------------------------------
+
+    def _start_stopping(self) -> None:
+        self._stopping = True
+        for stream in self._ports:
+            self._take(stream)
+
+    def _end(self) -> None:
+        self._start_stopping()
+        for key, pending in list(self._pending.items()):
+            if pending.give is not None:
+                self._release(key, committed=False)
+                continue
+            del self._pending[key]
+            self._do(self.scheduler.forget(key, self._clock_us()))
+            self._shed(pending.frame, ShedReason.STOPPING)
+        self._stop = True
+
+    @property
+    def pending_frames(self) -> int:
+        """Frames taken and not yet answered, counted from the table itself."""
+        return len(self._pending)

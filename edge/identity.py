@@ -1,0 +1,58 @@
+"""Who this agent is: a name made once and kept, a fresh run per start, and one agent per state directory."""
+
+import fcntl
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pipelines.errors import ConfigError, Fatal
+from pipelines.frame import new_run
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    agent: str
+    run: bytes
+
+
+class StateDir:
+    """The agent's directory, locked for as long as this object is open. Raises Fatal when another has it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock: IO[str] = (path / "lock").open("w")
+        except OSError as error:
+            raise ConfigError(
+                f"state_dir {path} cannot be used: {error.strerror}; "
+                "choose another with --set state_dir=DIR or mend its permissions"
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            raise Fatal(
+                f"another agent runs in {path}; stop it, or give this one its own with --set state_dir=DIR"
+            ) from error
+
+    def identity(self, configured: str | None) -> Identity:
+        """The configured name, else the kept one, else a new one that is kept from now on."""
+        kept = self.path / "agent"
+        name = configured
+        if name is None:
+            name = kept.read_text().strip() if kept.exists() else f"gw-{secrets.token_hex(4)}"
+        if not NAME.fullmatch(name):
+            raise ConfigError(f"agent name {name!r} must be 1–63 letters, digits, '.', '_' or '-'")
+        temporary = kept.with_suffix(".new")
+        temporary.write_text(name + "\n")
+        os.replace(temporary, kept)
+        return Identity(name, new_run())
+
+    def close(self) -> None:
+        self._lock.close()

@@ -1,0 +1,97 @@
+"""Near: the local detector on its own thread, one run at a time, cancellable."""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edge.scheduling.near_timeline import Key
+from pipelines.detectors.base import Cancelled, CancelToken, Detector
+from pipelines.errors import NearfarError
+from pipelines.frame import Picture
+from pipelines.result import Detections, Status
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NearRun:
+    """What became of a run. `status` None = cancelled; `detections` only with `ok`."""
+
+    key: Key
+    status: Status | None
+    detections: Detections | None
+    started_us: int
+    run_us: int
+
+
+class NearRunner:
+    """`done` is called from the near thread after every run that was started."""
+
+    def __init__(
+        self, detector: Detector, *, done: Callable[[NearRun], None], clock_us: Callable[[], int]
+    ) -> None:
+        self._detector = detector
+        self._done = done
+        self._clock_us = clock_us
+        self._jobs: queue.SimpleQueue[tuple[Key, Picture, CancelToken] | None] = queue.SimpleQueue()
+        self._current: tuple[Key, CancelToken] | None = None
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="near", daemon=True)
+
+    @property
+    def detector(self) -> Detector:
+        return self._detector
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, key: Key, picture: Picture) -> None:
+        """Run the detector on `picture`; never called while another run is on."""
+        token = CancelToken()
+        with self._lock:
+            self._current = (key, token)
+        self._jobs.put((key, picture, token))
+
+    def cancel(self, key: Key) -> None:
+        """Stop the run of `key` if it is on."""
+        with self._lock:
+            current = self._current
+        if current is not None and current[0] == key:
+            current[1].cancel()
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        with self._lock:
+            current = self._current
+        if current is not None:
+            current[1].cancel()
+        self._jobs.put(None)
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            key, picture, token = job
+            started_us = self._clock_us()
+            status: Status | None = Status.FAILED
+            detections = None
+            try:
+                detections = self._detector.detect(picture, token)
+                status = Status.OK
+            except Cancelled:
+                status = None
+            except NearfarError as error:
+                log.warning("near failed on %s/%d: %s", *key, error)
+            except Exception:
+                log.exception("near failed on %s/%d", *key)
+            with self._lock:
+                self._current = None
+            self._done(
+                NearRun(
+                    key=key,
+                    status=status,
+                    detections=detections,
+                    started_us=started_us,
+                    run_us=self._clock_us() - started_us,
+                )
+            )

@@ -1,0 +1,84 @@
+"""How much the outbox may hold, what a row counts for and the ledger it is balanced by."""
+
+from dataclasses import dataclass, field
+
+from pipelines.errors import ConfigError
+
+RECORD_BYTES = 160
+"""What a record takes beside its data: its key twice, its place in two indexes, the page's share."""
+
+GAP_BYTES = 96
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """`max_bytes` of rows, and the uptime a row may age before it is given up."""
+
+    max_bytes: int = 1 << 30
+    max_age_us: int = 72 * 3600 * 1_000_000
+
+    def __post_init__(self) -> None:
+        if self.max_bytes < 4096 or self.max_age_us <= 0:
+            raise ConfigError("an outbox needs max_bytes of at least 4096 and a max_age above zero")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The law as numbers: `committed = acked + pending + evicted_age + evicted_bytes + set_aside`.
+
+    `pending` and `gaps` are counted rows, the others are written with each transaction; `set_aside_files`
+    counts damaged files, of which `set_aside` records are known. `uptime_us` is the age clock: uptime
+    accumulated over all starts. `flash_bytes_written` is what went to the WAL and from it to the file.
+    """
+
+    committed: int = 0
+    acked: int = 0
+    pending: int = 0
+    evicted_age: int = 0
+    evicted_bytes: int = 0
+    set_aside: int = 0
+    set_aside_files: int = 0
+    gaps: int = 0
+    gaps_dropped: int = 0
+    bytes: int = 0
+    uptime_us: int = 0
+    flash_bytes_written: int = 0
+
+    @property
+    def evicted(self) -> dict[str, int]:
+        return {"age": self.evicted_age, "bytes": self.evicted_bytes}
+
+    @property
+    def balance(self) -> int:
+        """0 when the law holds."""
+        gone = self.acked + self.evicted_age + self.evicted_bytes + self.set_aside
+        return self.committed - gone - self.pending
+
+
+@dataclass(slots=True)
+class Tally:
+    """The numbers of a ledger while a transaction is being made; `begin` and `roll_back` frame it."""
+
+    values: dict[str, int] = field(default_factory=dict)
+    _before: dict[str, int] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        self._before = dict(self.values)
+
+    def roll_back(self) -> None:
+        self.values = dict(self._before)
+
+    def add(self, name: str, amount: int = 1) -> None:
+        self.values[name] = self.values.get(name, 0) + amount
+
+    def get(self, name: str) -> int:
+        return self.values.get(name, 0)
+
+    def next_number(self) -> int:
+        """A number for a row, rising, never given twice."""
+        number = max(1, self.get("next_number"))
+        self.values["next_number"] = number + 1
+        return number
+
+    def ledger(self) -> Ledger:
+        return Ledger(**{k: v for k, v in self.values.items() if k != "next_number"})

@@ -1,0 +1,272 @@
+"""What an outbox store is, and the values that cross its door.
+
+Everything that changes goes through `commit`: one transaction, all or nothing, the ledger written with it.
+Nothing is removed by reading; a row leaves when its number is acknowledged, when it is evicted (counted, and
+explained by a gap) or when a damaged file is set aside (counted). A second record of one identity replaces the
+first under a new number, so acknowledging what was sent never removes what came after. Time is an argument
+(`now_us`, monotonic); ages are accumulated uptime, so no wall clock can make a record old.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from edge.outbox.bounds import GAP_BYTES, RECORD_BYTES, Bounds, Ledger, Tally
+from pipelines.result import Gap, GapReason
+
+Key = tuple[bytes, str, int]
+"""(run, stream, seq): a frame's identity within one agent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A record to keep. `data` is `protos.wire.records.encode`; `priority` 0 low … 2 high; `age_us` since capture."""
+
+    key: Key
+    priority: int
+    age_us: int
+    data: bytes
+
+    @property
+    def bytes(self) -> int:
+        return len(self.data) + RECORD_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A record that is kept. `born_us` is the store's uptime at its capture (negative: before the first start)."""
+
+    number: int
+    key: Key
+    priority: int
+    born_us: int
+    data: bytes
+
+    @property
+    def bytes(self) -> int:
+        return len(self.data) + RECORD_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGap:
+    number: int
+    gap: Gap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """Of one run and stream: no seq above `reserved` was given to a frame, all up to `settled` are explained."""
+
+    run: bytes
+    stream: str
+    reserved: int
+    settled: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """One transaction. `acknowledged`, `unreadable` and `acknowledged_gaps` are numbers of rows; numbers that are
+    gone already are ignored. `unreadable` rows count as set aside. `ended_runs` forgets their watermarks."""
+
+    entries: Sequence[Entry] = ()
+    acknowledged: Collection[int] = ()
+    unreadable: Collection[int] = ()
+    gaps: Sequence[Gap] = ()
+    acknowledged_gaps: Collection[int] = ()
+    marks: Sequence[Watermark] = ()
+    ended_runs: Collection[bytes] = ()
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__slots__)
+
+
+class OutboxStore(Protocol):
+    """Used by one thread. Every method but `close` may raise Retryable: the disk is full, read-only or away;
+    nothing was changed and the same call may succeed later. Damage is never raised: it is set aside."""
+
+    def open(self, now_us: int) -> None:
+        """Open or make the store; ConfigError for one that a newer version wrote."""
+        ...
+
+    def commit(self, changes: Changes, now_us: int) -> None:
+        """Make `changes` and evict what exceeds the bounds; survives kill −9 once it has returned."""
+        ...
+
+    def peek(self, *, limit: int, max_bytes: int, exclude: Collection[int] = ()) -> Sequence[Stored]:
+        """The records that should go next: highest priority, then oldest; at least one if there is any."""
+        ...
+
+    def find(self, key: Key) -> Stored | None: ...
+
+    def gaps(self, *, limit: int, exclude: Collection[int] = ()) -> Sequence[StoredGap]:
+        """Gaps by number."""
+        ...
+
+    def runs(self) -> Sequence[Watermark]: ...
+
+    def uptime_us(self, now_us: int) -> int: ...
+
+    def ledger(self) -> Ledger:
+        """As of the last commit; does no I/O."""
+        ...
+
+    def sync(self) -> None:
+        """Make what was committed survive a power cut."""
+        ...
+
+    def close(self, now_us: int) -> None:
+        """Keep the uptime and let go of the file. Never raises."""
+        ...
+
+
+def evicted_gap(key: Key, why: str) -> Gap:
+    run, stream, seq = key
+    return Gap(run=run, stream=stream, first=seq, last=seq, reason=GapReason.EVICTED, detail=why)
+
+
+class MemoryOutbox:
+    """The same promises without a file: for pipelines whose answers may be lost with the process, and for tests.
+
+    `fail` makes the next calls raise what it holds, as a full disk would.
+    """
+
+    def __init__(self, *, bounds: Bounds | None = None) -> None:
+        self._bounds = bounds or Bounds()
+        self._records: dict[Key, Stored] = {}
+        self._gaps: dict[int, tuple[Gap, int]] = {}
+        self._runs: dict[tuple[bytes, str], Watermark] = {}
+        self._tally = Tally()
+        self._opened_us: int | None = None
+        self._uptime_at_open_us = 0
+        self.fail: Exception | None = None
+
+    def open(self, now_us: int) -> None:
+        self._check()
+        if self._opened_us is None:
+            self._opened_us = now_us
+            self._uptime_at_open_us = self._tally.get("uptime_us")
+
+    def commit(self, changes: Changes, now_us: int) -> None:
+        self._check()
+        self.open(now_us)
+        uptime_us = self.uptime_us(now_us)
+        for entry in changes.entries:
+            self._put(entry, uptime_us)
+        for number in changes.acknowledged:
+            self._remove(number, "acked")
+        for number in changes.unreadable:
+            self._remove(number, "set_aside")
+        for number in changes.acknowledged_gaps:
+            if self._gaps.pop(number, None) is not None:
+                self._tally.add("bytes", -GAP_BYTES)
+        for gap in changes.gaps:
+            self._add_gap(gap, uptime_us)
+        for mark in changes.marks:
+            self._runs[(mark.run, mark.stream)] = mark
+        self._runs = {k: m for k, m in self._runs.items() if k[0] not in changes.ended_runs}
+        self._evict(uptime_us)
+        self._tally.values["uptime_us"] = uptime_us
+
+    def peek(self, *, limit: int, max_bytes: int, exclude: Collection[int] = ()) -> Sequence[Stored]:
+        self._check()
+        ordered = sorted(self._records.values(), key=lambda s: (-s.priority, s.born_us, s.number))
+        return within([s for s in ordered if s.number not in exclude], limit=limit, max_bytes=max_bytes)
+
+    def find(self, key: Key) -> Stored | None:
+        self._check()
+        return self._records.get(key)
+
+    def gaps(self, *, limit: int, exclude: Collection[int] = ()) -> Sequence[StoredGap]:
+        self._check()
+        return [StoredGap(n, g) for n, (g, _) in sorted(self._gaps.items()) if n not in exclude][:limit]
+
+    def runs(self) -> Sequence[Watermark]:
+        self._check()
+        return [self._runs[key] for key in sorted(self._runs)]
+
+    def uptime_us(self, now_us: int) -> int:
+        since = 0 if self._opened_us is None else now_us - self._opened_us
+        return self._uptime_at_open_us + since
+
+    def ledger(self) -> Ledger:
+        self._tally.values["pending"] = len(self._records)
+        self._tally.values["gaps"] = len(self._gaps)
+        return self._tally.ledger()
+
+    def sync(self) -> None:
+        self._check()
+
+    def close(self, now_us: int) -> None:
+        if self._opened_us is not None:
+            self._tally.values["uptime_us"] = self.uptime_us(now_us)
+        self._opened_us = None
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self.fail is not None:
+            raise self.fail
+
+    def _put(self, entry: Entry, uptime_us: int) -> None:
+        old = self._records.get(entry.key)
+        self._tally.add("bytes", entry.bytes - (old.bytes if old else 0))
+        if old is None:
+            self._tally.add("committed")
+        self._records[entry.key] = Stored(
+            number=self._tally.next_number(),
+            key=entry.key,
+            priority=entry.priority,
+            born_us=uptime_us - entry.age_us,
+            data=entry.data,
+        )
+
+    def _remove(self, number: int, why: str) -> None:
+        for key, stored in self._records.items():
+            if stored.number == number:
+                del self._records[key]
+                self._tally.add("bytes", -stored.bytes)
+                self._tally.add(why)
+                return
+
+    def _add_gap(self, gap: Gap, uptime_us: int) -> None:
+        for number, (old, _) in self._gaps.items():
+            if (old.run, old.stream, old.reason, old.detail) != (gap.run, gap.stream, gap.reason, gap.detail):
+                continue
+            if old.last == gap.first - 1:
+                del self._gaps[number]
+                self._gaps[self._tally.next_number()] = (replace(gap, first=old.first), uptime_us)
+                return
+        self._gaps[self._tally.next_number()] = (gap, uptime_us)
+        self._tally.add("bytes", GAP_BYTES)
+
+    def _evict(self, uptime_us: int) -> None:
+        cutoff_us = uptime_us - self._bounds.max_age_us
+        old_gaps = [n for n, (_, born_us) in self._gaps.items() if born_us < cutoff_us]
+        ordered = sorted(self._records.values(), key=lambda s: (s.priority, s.born_us, s.number))
+        for stored in [s for s in ordered if s.born_us < cutoff_us]:
+            self._give_up(stored, "age", uptime_us)
+        for stored in [s for s in ordered if s.born_us >= cutoff_us]:
+            if self._tally.get("bytes") <= self._bounds.max_bytes:
+                break
+            self._give_up(stored, "bytes", uptime_us)
+        for number in sorted(self._gaps):
+            if number in old_gaps or self._tally.get("bytes") > self._bounds.max_bytes:
+                if self._gaps.pop(number, None) is not None:
+                    self._tally.add("bytes", -GAP_BYTES)
+                    self._tally.add("gaps_dropped")
+
+    def _give_up(self, stored: Stored, why: str, uptime_us: int) -> None:
+        self._remove(stored.number, f"evicted_{why}")
+        self._add_gap(evicted_gap(stored.key, why), uptime_us)
+
+
+def within(ordered: Sequence[Stored], *, limit: int, max_bytes: int) -> list[Stored]:
+    """The first of `ordered` that fit; at least one, so that a large record is not stuck for ever."""
+    chosen: list[Stored] = []
+    total = 0
+    for stored in ordered[:limit]:
+        total += stored.bytes
+        if chosen and total > max_bytes:
+            break
+        chosen.append(stored)
+    return chosen

@@ -1,0 +1,27 @@
+"""What the dispatcher holds of one accepted frame until its answer is out."""
+
+from dataclasses import dataclass
+
+from edge.near import NearRun
+from edge.scheduling.actions import Give
+from pipelines.frame import Encoding, Frame
+from protos.wire.live import Result
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Pending:
+    """Times in µs of the gateway's monotonic clock, 0 = has not happened."""
+
+    frame: Frame
+    deadline_us: int
+    accepted_us: int
+    payload: bytes | None = None
+    encoding: Encoding | None = None
+    encode_us: int = 0
+    sent_us: int = 0
+    near_due_us: int = 0
+    near: NearRun | None = None
+    far: Result | None = None
+    far_arrived_us: int = 0
+    give: Give | None = None
+    given_us: int = 0

@@ -1,0 +1,32 @@
+"""How long near takes under load: the guard a slot is made of."""
+
+from pipelines.windows import SampleWindow
+
+RUNS = 500
+QUANTILE = 0.995
+CLAMP = 3.0
+"""guard ≤ CLAMP × p50, so that one stall of the machine does not end offloading."""
+
+
+class NearEstimate:
+    """Guard = p99.5 of the last 500 runs, at most three medians. `prior_us` serves before the first run."""
+
+    def __init__(self, prior_us: int) -> None:
+        self._prior_us = prior_us
+        self._runs = SampleWindow(RUNS)
+        self._guard_us = prior_us
+        self._p50_us = prior_us
+
+    def observe(self, run_us: int, now_us: int) -> None:
+        self._runs.add(run_us, now_us)
+        self._p50_us = int(self._runs.quantile(0.5, now_us) or self._prior_us)
+        tail_us = int(self._runs.quantile(QUANTILE, now_us) or self._prior_us)
+        self._guard_us = max(1, min(tail_us, int(CLAMP * self._p50_us)))
+
+    @property
+    def guard_us(self) -> int:
+        return self._guard_us
+
+    @property
+    def p50_us(self) -> int:
+        return self._p50_us

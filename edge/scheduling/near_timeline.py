@@ -1,0 +1,80 @@
+"""Near is one serial resource: slots reserved on its timeline, one for every frame that may need it.
+
+Invariants, for any sequence of calls: slots never overlap each other or the run that is on; a slot ends by
+its frame's latest end; an overlap is resolved by moving slots earlier, never later; a reservation that
+cannot be had changes nothing.
+"""
+
+from bisect import insort
+from dataclasses import dataclass, replace
+
+Key = tuple[str, int]
+"""(stream, seq) of a frame of this run."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slot:
+    """Near time `start_us..end_us` kept for `key`."""
+
+    end_us: int
+    start_us: int
+    key: Key
+
+
+class NearTimeline:
+    def __init__(self) -> None:
+        self._slots: list[Slot] = []
+        self._busy_until_us = 0
+
+    def __repr__(self) -> str:
+        slots = ", ".join(f"{s.key[0]}/{s.key[1]} {s.start_us}..{s.end_us}" for s in self._slots)
+        return f"<NearTimeline busy until {self._busy_until_us} [{slots}]>"
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """In order of time."""
+        return tuple(self._slots)
+
+    def get(self, key: Key) -> Slot | None:
+        return next((s for s in self._slots if s.key == key), None)
+
+    def first(self) -> Slot | None:
+        return self._slots[0] if self._slots else None
+
+    def reserve(self, key: Key, *, guard_us: int, latest_end_us: int, now_us: int) -> Slot | None:
+        """A slot of `guard_us` for `key` that ends as late as possible, or None when nothing fits.
+
+        Earliest deadline first: slots before it are moved earlier until they fit, and the whole plan must
+        still start after `now_us` and after the run that is on.
+        """
+        plan = [*self._slots]
+        insort(plan, Slot(latest_end_us, latest_end_us - guard_us, key))
+        bound_us: int | None = None
+        for i in range(len(plan) - 1, -1, -1):
+            slot = plan[i]
+            if bound_us is not None and slot.end_us > bound_us:
+                length_us = slot.end_us - slot.start_us
+                plan[i] = slot = replace(slot, end_us=bound_us, start_us=bound_us - length_us)
+            bound_us = slot.start_us
+        if plan[0].start_us < max(now_us, self._busy_until_us):
+            return None
+        self._slots = plan
+        return self.get(key)
+
+    def release(self, key: Key) -> None:
+        """The frame no longer needs its slot. Others stay where they are: never later."""
+        self._slots = [s for s in self._slots if s.key != key]
+
+    def begin(self, key: Key, *, guard_us: int, now_us: int) -> None:
+        """The run of `key` starts now; it leaves the plan and occupies near for `guard_us`."""
+        self.release(key)
+        self._busy_until_us = now_us + guard_us
+
+    def finish(self, now_us: int) -> None:
+        """The run that was on has ended."""
+        self._busy_until_us = now_us
+
+    def fits_before_others(self, key: Key, *, guard_us: int, now_us: int) -> bool:
+        """Whether a run of `key` from now on would end before any other frame's slot starts."""
+        other = next((s for s in self._slots if s.key != key), None)
+        return other is None or now_us + guard_us <= other.start_us

@@ -1,0 +1,85 @@
+"""Where answers go. A sink may be slow or broken: it has a thread and a bounded inbox of its own, so that
+neither the dispatcher nor another sink ever notices, and every answer it did not get is counted.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from edge.inbox import Inbox
+from pipelines.result import Answer
+
+log = logging.getLogger(__name__)
+
+DEFAULT_LIMIT = 1024
+
+
+class Sink(Protocol):
+    """Used by one thread. May raise: the answer is then counted as failed and the next one is tried."""
+
+    def write(self, answer: Answer) -> None: ...
+
+    def flush(self) -> None:
+        """Called when no further answer waits."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class SinkThread:
+    """Feeds one sink. `written`, `failed` and `dropped` (never blocked for) add up to the answers offered."""
+
+    def __init__(self, sink: Sink, *, name: str, limit: int = DEFAULT_LIMIT) -> None:
+        self._sink = sink
+        self.name = name
+        self._inbox: Inbox[Answer] = Inbox(limit)
+        self._thread = threading.Thread(target=self._run, name=f"sink-{name}", daemon=True)
+        self.written = 0
+        self.failed = 0
+        self.last_error = ""
+
+    @property
+    def dropped(self) -> int:
+        """Answers that found the inbox full or closed."""
+        return self._inbox.refused
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def offer(self, answer: Answer) -> bool:
+        """Hand over an answer; returns at once, False if it was dropped."""
+        return self._inbox.put(answer)
+
+    def close(self, timeout_s: float = 1.0) -> bool:
+        """Write what waits and close the sink; False if that takes longer than `timeout_s`."""
+        self._inbox.close()
+        if self._thread.ident is None:
+            self._thread.start()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while (answers := self._inbox.take()) is not None:
+            for answer in answers:
+                try:
+                    self._sink.write(answer)
+                    self.written += 1
+                except Exception as error:  # noqa: BLE001 - whatever a sink does stays its own trouble
+                    self.failed += 1
+                    self._complain(error)
+            self._guarded(self._sink.flush)
+        self._guarded(self._sink.close)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._complain(error)
+
+    def _complain(self, error: Exception) -> None:
+        """Say each new kind of trouble once, not once per frame."""
+        text = f"{type(error).__name__}: {error}"
+        if text != self.last_error:
+            self.last_error = text
+            log.warning("sink %s: %s", self.name, text)

@@ -1,0 +1,91 @@
+"""`nearfar check`: every problem of a file at once, or what it will do."""
+
+from pathlib import Path
+
+import click
+
+from cloud.config import WorkerConfig, load_worker
+from edge.config import PipelineConfig, load_pipeline, warnings
+from nearfar.cli import options
+from pipelines.document import Document
+from pipelines.errors import ConfigError, Problem
+from pipelines.registry import DETECTORS
+from pipelines.units import format_duration, format_extent, format_size
+
+
+@click.command(name="check")
+@click.argument("file", type=click.Path(path_type=Path))
+@options.overrides
+def command(file: Path, overrides: tuple[str, ...]) -> None:
+    """Check FILE, a pipeline or a worker (told apart by what it holds).
+
+    Prints what it will do and exits 0, or every problem with its line and exits 2. Starts nothing, loads no
+    model; files it names must exist and the extras it needs must be installed.
+    """
+    keys = set(Document.read(file).data)
+    if "streams" in keys:
+        pipeline = load_pipeline(file, overrides)
+        _need_extras(pipeline, file)
+        lines, said = _pipeline_lines(pipeline), warnings(pipeline)
+    elif keys & {"listen", "models"}:
+        worker = load_worker(file, overrides)
+        _need_extras(worker, file)
+        lines, said = _worker_lines(worker), []
+    else:
+        raise ConfigError(
+            Problem("is neither a pipeline (it has no `streams`) nor a worker (no `listen`)", file=str(file))
+        )
+    click.echo(f"{file}: ok")
+    for line in lines:
+        click.echo(f"  {line}")
+    for sentence in said:
+        click.echo(f"  warning: {sentence}")
+
+
+def _need_extras(config: PipelineConfig | WorkerConfig, file: Path) -> None:
+    if isinstance(config, WorkerConfig):
+        used = {f"models.{name}.detector": model.detector for name, model in config.models.items()}
+    else:
+        used = {} if config.near is None else {"near.detector": config.near.detector}
+    problems = [
+        Problem(
+            f"{kind.name} needs {', '.join(kind.missing)}; run: pip install 'nearfar[{kind.extra}]'",
+            path,
+            str(file),
+        )
+        for path, detector in used.items()
+        for kind in (DETECTORS[detector.kind],)
+        if kind.missing
+    ]
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _pipeline_lines(config: PipelineConfig) -> list[str]:
+    streams = ", ".join(f"{name} ({stream.source.kind})" for name, stream in config.streams.items())
+    near = config.near
+    return [
+        f"pipeline of agent {config.agent or '(named at the first start)'}: "
+        f"deadline {format_duration(config.deadline)}, policy {config.scheduler.policy}",
+        f"streams: {streams}",
+        f"near: {near.detector.kind} at {format_extent(near.detector.input)}" if near else "near: none",
+        "far: "
+        + (", ".join(f"{name} {link.url}" for name, link in config.links.items()) or "no link")
+        + (f", model {config.far.model}" if config.far.model else ""),
+        f"outbox: up to {format_size(config.outbox.max_bytes)} and {format_duration(config.outbox.max_age)} "
+        f"in {config.state_dir}",
+    ]
+
+
+def _worker_lines(config: WorkerConfig) -> list[str]:
+    models = ", ".join(
+        f"{name} ({model.detector.kind} at {format_extent(model.detector.input)}, "
+        f"{model.instances} × {model.threads} threads)"
+        for name, model in config.models.items()
+    )
+    http = config.listen.http
+    return [
+        f"worker {config.name}: zmq {config.listen.zmq.address}" + (f", http {http.address}" if http else ""),
+        f"models: {models}; default {config.default_model}",
+        f"store: {config.store.url}",
+    ]

@@ -1,0 +1,70 @@
+"""`nearfar demo`: the main job in one command."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from pipelines.errors import ConfigError
+
+
+@click.command(name="demo")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs/demo"),
+    show_default=True,
+    help="Where the run is written; an earlier demo there is replaced.",
+)
+@click.option(
+    "--assets",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".assets"),
+    show_default=True,
+    help="Where the clip and the model lie (`python -m nearfar.assets DIR` fetches them).",
+)
+def command(out: Path, assets: Path) -> None:
+    """Run worker, bad link and agent on this machine for 44 s, and judge every promise.
+
+    Exits 0 when every promise held, 1 when one was broken.
+    """
+    try:
+        from rich.console import Console  # noqa: PLC0415 - an extra, loaded only here
+        from rich.table import Table  # noqa: PLC0415
+
+        from nearfar.demo.run import run  # noqa: PLC0415
+        from nearfar.demo.verdict import checks, paragraph  # noqa: PLC0415
+        from nearfar.demo.view import View  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"the demo needs {error.name}: pip install 'nearfar[demo]'") from error
+    from nearfar.assets import locate  # noqa: PLC0415
+
+    found = locate(assets)
+    out = out.resolve()
+    if (out / "pipeline.yaml").exists() or not out.exists():
+        shutil.rmtree(out, ignore_errors=True)
+    elif any(out.iterdir()):
+        raise ConfigError(f"{out} holds something else than a demo; choose another folder with --out")
+    console = Console()
+    console.print(
+        "[bold]nearfar demo[/]: CenterFace 192x160 near, 320x224 far, a street clip at 25 fps, deadline 100 ms"
+    )
+    with View(console, deadline_ms=100.0) as view:
+        evidence = run(out, found, view)
+    judged = checks(evidence)
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("", "promise", "wanted", "seen"):
+        table.add_column(column)
+    for check in judged:
+        mark = "[green]kept[/]" if check.held else "[bold red]BROKEN[/]"
+        table.add_row(mark, check.promise, check.want, check.got)
+    console.print(table)
+    console.print()
+    console.print(paragraph(evidence), highlight=False)
+    console.print(f"\nRun directory: {out}", highlight=False, soft_wrap=True)
+    verdict = [{"promise": c.promise, "want": c.want, "got": c.got, "held": c.held} for c in judged]
+    (out / "verdict.json").write_text(json.dumps(verdict, indent=1, ensure_ascii=False) + "\n")
+    if not all(check.held for check in judged):
+        sys.exit(1)

@@ -1,0 +1,49 @@
+"""`nearfar edge`: run the agent of one gateway."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from nearfar import __version__, process
+
+
+@click.command(name="edge")
+@click.argument("pipeline", type=click.Path(path_type=Path))
+@click.option("--run-dir", type=click.Path(path_type=Path), help="Write frames.jsonl and summary.json here.")
+@click.option("--frames", type=click.IntRange(min=1), help="Stop each stream after this many frames.")
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a key, e.g. deadline=75ms.")
+@click.option("--log-level", default="warning", show_default=True, type=click.Choice(process.LOG_LEVELS))
+def command(
+    pipeline: Path, run_dir: Path | None, frames: int | None, overrides: tuple[str, ...], log_level: str
+) -> None:
+    """Answer every frame of PIPELINE's cameras by its deadline, near or far.
+
+    Prints one JSON `ready` line, runs until its clips end or SIGTERM, then prints the summary as JSON on
+    stderr. Exits 0 when every promise held, 1 when one was broken, 2 when PIPELINE has to be mended.
+    """
+    process.set_up_logging(log_level)
+    stop = process.stop_on_signals()
+    from edge.agent import Agent  # noqa: PLC0415 - cv2 and the model engine load only when an agent runs
+    from edge.config import load_pipeline  # noqa: PLC0415
+    from pipelines import runtime  # noqa: PLC0415
+
+    runtime.tune()
+    config = load_pipeline(pipeline, overrides)
+    agent = Agent(config, run_dir=run_dir, max_frames=frames, software=f"nearfar/{__version__}")
+    agent.start()
+    process.ready(
+        agent=agent.identity.agent,
+        run=agent.identity.run.hex(),
+        state_dir=str(config.state_dir),
+        run_dir=None if run_dir is None else str(run_dir),
+    )
+    if agent.wait(stop):
+        agent.drain(stop, config.drain)
+    agent.close()
+    print(json.dumps(agent.summary()), file=sys.stderr)
+    for promise in agent.broken:
+        print(f"promise broken: {promise}", file=sys.stderr)
+    if agent.broken:
+        sys.exit(1)

@@ -1,0 +1,31 @@
+"""`nearfar list`: the kinds a file may name."""
+
+import click
+
+from cloud.config import LISTENERS
+from edge.config import LINKS, POLICIES, SINKS, SOURCES
+from pipelines.registry import CODECS, DETECTORS, Family, Kind
+
+FAMILIES = {family.name: family for family in (SOURCES, CODECS, DETECTORS, POLICIES, LINKS, SINKS, LISTENERS)}
+
+
+@click.command(name="list")
+@click.argument("family", type=click.Choice(list(FAMILIES)), required=False)
+def command(family: str | None) -> None:
+    """List the kinds of FAMILY (default: of every family), one line each, with the extra they need."""
+    for name in [family] if family else FAMILIES:
+        _show(FAMILIES[name])
+
+
+def _show(family: Family) -> None:
+    click.echo(family.name)
+    width = max(len(kind.name) for kind in family)
+    for kind in family:
+        click.echo(f"  {kind.name:<{width}}  {kind.words}{_needs(kind)}")
+
+
+def _needs(kind: Kind) -> str:
+    if not kind.extra:
+        return ""
+    state = "not installed" if kind.missing else "installed"
+    return f" [needs nearfar[{kind.extra}]: {state}]"

@@ -1,0 +1,12 @@
+"""Options several commands share, worded once."""
+
+import click
+
+overrides = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Override a key, e.g. deadline=75ms or streams.door.priority=high; repeatable. "
+    "File paths stay relative to the YAML file.",
+)

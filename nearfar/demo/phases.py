@@ -1,0 +1,43 @@
+"""The demo's link: what it does when, and which moments are judged."""
+
+from dataclasses import dataclass
+
+GRACE_AFTER_HEAL_S = 1.5
+"""Far has to be back within this; until then a healthy phase is not judged for its far share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """`seconds` of one state of the link; `rtt_ms` round trip while it passes."""
+
+    name: str
+    seconds: float
+    state: str  # pass | stall
+    rtt_ms: float
+    good: bool
+
+
+PHASES = (
+    Phase(name="healthy", seconds=9, state="pass", rtt_ms=20, good=True),
+    Phase(name="RTT 200 ms", seconds=8, state="pass", rtt_ms=200, good=False),
+    Phase(name="healthy again", seconds=9, state="pass", rtt_ms=20, good=True),
+    Phase(name="outage", seconds=8, state="stall", rtt_ms=20, good=False),
+    Phase(name="healed", seconds=10, state="pass", rtt_ms=20, good=True),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A phase as it happened, in unix seconds."""
+
+    phase: Phase
+    start_s: float
+    end_s: float
+
+    def holds(self, unix_s: float) -> bool:
+        return self.start_s <= unix_s < self.end_s
+
+    @property
+    def judged_from_s(self) -> float:
+        """Far gets its grace after a heal; what was in flight when the link went bad is given 100 ms."""
+        return self.start_s + (GRACE_AFTER_HEAL_S if self.phase.good else 0.1)

@@ -1,0 +1,99 @@
+"""What every command of this project does as a process: exit codes, logs, signals, the ready line.
+
+Exit codes: 0 done, 1 failure or a promise broken, 2 usage or configuration (with the command that mends
+it), 130 interrupted. Logs go to stderr, so that stdout stays for answers and the one JSON ready line.
+"""
+
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from pipelines.errors import ConfigError, NearfarError
+
+DONE, FAILED, MISCONFIGURED, INTERRUPTED = 0, 1, 2, 130
+LOG_LEVELS = ("debug", "info", "warning", "error")
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+
+def set_up_logging(level: str = "warning") -> None:
+    """Plain lines on stderr, `level` (one of LOG_LEVELS) and above."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=level.upper(),
+        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
+        force=True,
+    )
+
+
+def ready(**fields: Any) -> None:
+    """Tell whoever started us, in one JSON line on stdout, that we serve: `{"ready": true, ...}`."""
+    print(json.dumps({"ready": True, **fields}), flush=True)
+
+
+def stop_on_signals(then: Callable[[], None] | None = None) -> threading.Event:
+    """An event set by the first SIGTERM or SIGINT, after which `then` is called; the second ends the process.
+
+    Call once, from the main thread. Python runs signal handlers between any two steps of the main thread,
+    where setting an Event could meet its own lock; so the handler does nothing and a thread reads the
+    signal's number from the wake-up socket. It works even while the main thread is inside C code.
+    """
+    stop = threading.Event()
+    reading, writing = socket.socketpair()
+    writing.setblocking(False)
+    signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+    for number in _STOPPING:
+        signal.signal(number, _noted)
+
+    def watch() -> None:
+        with reading, writing:
+            while number := reading.recv(1):
+                if number[0] not in _STOPPING:
+                    continue
+                if stop.is_set():
+                    print("stopped at once by a second signal", file=sys.stderr, flush=True)
+                    os._exit(128 + number[0])
+                stop.set()
+                if then is not None:
+                    then()
+
+    threading.Thread(target=watch, name="signals", daemon=True).start()
+    return stop
+
+
+def _noted(_number: int, _frame: FrameType | None) -> None:
+    """A handler must exist for the wake-up socket to hear of the signal."""
+
+
+def main_guard(run: Callable[[], int | None]) -> int:
+    """The exit code of `run`, every error it lets out told in words on stderr.
+
+    `run` returns its own exit code, None for done. Errors that are nobody's fault but ours keep their
+    traceback: they are what a report needs.
+    """
+    try:
+        return run() or DONE
+    except ConfigError as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+        files = sorted({p.file for p in error.problems if p.file and not p.file.startswith("--set")})
+        for file in files:
+            print(f"mend it, then try: nearfar check {file}", file=sys.stderr)
+        if not files and any(p.file for p in error.problems):
+            print("the paths and their values: nearfar schema", file=sys.stderr)
+        return MISCONFIGURED
+    except NearfarError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    except BrokenPipeError:
+        # The reader of our output went away (`nearfar records | head`): no more can be said there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED

@@ -1,0 +1,130 @@
+"""JPEG: the codec every camera and every worker understands.
+
+Decoding reads the frame header itself before OpenCV allocates anything, so that a small payload that claims
+a huge picture costs nothing. What is decoded is exactly what the encoding said, or Rejected.
+"""
+
+import struct
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from pipelines.codecs.base import PictureLimits
+from pipelines.errors import Rejected
+from pipelines.frame import Encoding, Picture
+
+_SOI, _EOI, _SOS, _TEM = 0xD8, 0xD9, 0xDA, 0x01
+_RESTARTS = range(0xD0, 0xD8)
+# Baseline, extended sequential and progressive Huffman: what libjpeg decodes at 8 bits.
+_FRAMES = (0xC0, 0xC1, 0xC2)
+# Every other start of frame (lossless, hierarchical, arithmetic); C4, C8 and CC are tables, not frames.
+_FOREIGN_FRAMES = (0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF)
+_LARGEST_SIDE_PX = 65500  # libjpeg's JPEG_MAX_DIMENSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JpegHeader:
+    """What a start-of-frame segment says: `bits` per sample, size, colour components."""
+
+    bits: int
+    width_px: int
+    height_px: int
+    components: int
+
+
+def read_header(data: bytes | memoryview) -> JpegHeader:
+    """The first start-of-frame segment (ITU-T T.81, B.2.2). Raises Rejected when there is none to trust."""
+    if len(data) < 4 or data[0] != 0xFF or data[1] != _SOI:
+        raise Rejected(f"not a JPEG: it begins with {bytes(data[:4]).hex(' ') or 'nothing'}")
+    at = 2
+    while at + 4 <= len(data):
+        if data[at] != 0xFF:
+            raise Rejected(f"damaged JPEG: no marker at byte {at}")
+        marker = data[at + 1]
+        if marker == 0xFF:  # fill byte
+            at += 1
+        elif marker == _TEM or marker in _RESTARTS:  # stands alone
+            at += 2
+        elif marker in (_EOI, _SOS) or marker in _FOREIGN_FRAMES:
+            raise Rejected(f"damaged or foreign JPEG: marker {marker:#04x} before a usable frame header")
+        else:
+            (length,) = struct.unpack_from(">H", data, at + 2)
+            if length < 2:
+                raise Rejected(f"damaged JPEG: a segment of {length} bytes at byte {at}")
+            if marker in _FRAMES:
+                if length < 8 or at + 10 > len(data):
+                    break
+                bits, height, width, components = struct.unpack_from(">BHHB", data, at + 4)
+                return JpegHeader(bits=bits, width_px=width, height_px=height, components=components)
+            at += 2 + length
+    raise Rejected("damaged JPEG: it ends before its frame header")
+
+
+class JpegCodec:
+    """Pictures as baseline JPEG; `quality` 1..100 is libjpeg's."""
+
+    @property
+    def name(self) -> str:
+        return "jpeg"
+
+    def encode(
+        self, picture: Picture, *, quality: int, size: tuple[int, int] | None = None
+    ) -> tuple[bytes, Encoding]:
+        """`picture` as JPEG, each side scaled down to `size` (width_px, height_px), never up.
+
+        Raises Rejected for a quality outside 1..100 and for anything but uint8 [height, width, 3].
+        """
+        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+            raise Rejected(f"JPEG carries uint8 [height, width, 3], not {picture.dtype} {picture.shape}")
+        if not 1 <= quality <= 100:
+            raise Rejected(f"JPEG quality {quality} is outside 1..100")
+        height, width = picture.shape[:2]
+        if not (0 < width <= _LARGEST_SIDE_PX and 0 < height <= _LARGEST_SIDE_PX):
+            raise Rejected(f"JPEG cannot carry {width}x{height} pixels")
+        if size is not None:
+            target = (max(1, min(size[0], width)), max(1, min(size[1], height)))
+            if target != (width, height):
+                picture = cv2.resize(picture, target, interpolation=cv2.INTER_AREA).astype(
+                    np.uint8, copy=False
+                )
+                width, height = target
+        try:
+            done, data = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, quality])
+        except cv2.error as error:
+            raise Rejected(f"JPEG encoding failed: {error}") from error
+        if not done:
+            raise Rejected(f"JPEG encoding of {width}x{height} pixels failed")
+        body = data.tobytes()
+        return body, Encoding(
+            codec=self.name, quality=quality, width_px=width, height_px=height, body_bytes=len(body)
+        )
+
+    def decode(self, data: bytes | memoryview, encoding: Encoding, limits: PictureLimits) -> Picture:
+        """The picture in `data`, BGR. Raises Rejected as `Codec.decode` says."""
+        if encoding.codec != self.name:
+            raise Rejected(f"codec {encoding.codec!r} given to the JPEG decoder")
+        if encoding.body_bytes and encoding.body_bytes != len(data):
+            raise Rejected(f"{len(data)} bytes arrived, {encoding.body_bytes} were announced")
+        header = read_header(data)
+        said = (encoding.width_px, encoding.height_px, encoding.channels, encoding.bits)
+        found = (header.width_px, header.height_px, header.components, header.bits)
+        if said != found:
+            raise Rejected(f"announced as width, height, channels, bits {said}, but the JPEG says {found}")
+        pixels = header.width_px * header.height_px
+        if pixels > limits.pixels or encoding.decoded_bytes > limits.decoded_bytes:
+            raise Rejected(
+                f"{header.width_px}x{header.height_px} pixels exceed the limit of {limits.pixels} pixels "
+                f"or {limits.decoded_bytes} bytes"
+            )
+        if bytes(data[-2:]) != bytes((0xFF, _EOI)):
+            raise Rejected("damaged JPEG: cut off before its end marker")
+        # The orientation in EXIF is ignored: boxes are in the pixels that were captured.
+        flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+        try:
+            picture = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+        except cv2.error as error:
+            raise Rejected(f"damaged JPEG: {error}") from error
+        if picture is None or picture.shape != (header.height_px, header.width_px, 3):
+            raise Rejected("damaged JPEG: the decoder gave no such picture")
+        return picture.astype(np.uint8, copy=False)

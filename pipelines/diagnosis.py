@@ -1,0 +1,222 @@
+"""From pydantic's errors to problems a person can mend: file, line, path, found, allowed, nearest word.
+
+Pydantic names a place by its own steps (with the tags of unions among them); `locate` walks the same steps
+through the models and gives the path as written in the file, the block that owns it and the type expected.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin
+
+from pydantic import ValidationError
+
+from pipelines.blocks import Block, MisfitError, Steps
+from pipelines.errors import Problem
+
+_WORDS = {
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "dict_type": "must be a mapping of `key: value` lines",
+    "model_type": "must be a mapping of `key: value` lines",
+    "model_attributes_type": "must be a mapping of `key: value` lines",
+    "tuple_type": "must be a list",
+    "union_tag_not_found": "`kind` is missing",
+    "missing": "is missing",
+}
+_PATTERN_WORDS = {
+    r"^[A-Za-z0-9][A-Za-z0-9_-]*$": "a name is made of letters, digits, - and _",
+    r"^[0-9a-f]{64}$": "must be 64 lower-case hex digits",
+}
+# Raised for a default that depends on another field which already has its own error.
+_ECHOES = frozenset({"default_factory_not_called"})
+
+
+class Written(Protocol):
+    """What a diagnosis needs to know of the document."""
+
+    def problem(
+        self,
+        path: Steps,
+        message: str,
+        *,
+        on_key: bool = False,
+        found: str = "",
+        allowed: str = "",
+        nearest: str = "",
+    ) -> Problem: ...
+
+    def as_written(self, path: Steps, value: object) -> str: ...
+
+
+def alternatives(annotation: Any) -> tuple[Any, ...]:
+    """The types an annotation admits besides None, without `Annotated` around them."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return alternatives(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return tuple(t for arg in get_args(annotation) for t in alternatives(arg) if t is not NoneType)
+    return (annotation,)
+
+
+def blocks_of(annotation: Any) -> tuple[type[Block], ...]:
+    return tuple(t for t in alternatives(annotation) if isinstance(t, type) and issubclass(t, Block))
+
+
+def item_of(annotation: Any, container: type) -> Any:
+    """The type of the items of a `dict` or `tuple` annotation, None if it is no such container."""
+    for option in alternatives(annotation):
+        if get_origin(option) is container:
+            return get_args(option)[1 if container is dict else 0]
+    return None
+
+
+def kinds_of(block: type[Block]) -> tuple[str, ...]:
+    info = block.model_fields.get("kind")
+    return tuple(get_args(info.annotation)) if info else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`owner.field` is the innermost named field on the way to `path`; `annotation` is what belongs there."""
+
+    path: Steps
+    owner: type[Block]
+    field: str
+    annotation: Any
+
+
+def locate(model: type[Block], loc: Steps) -> Place:
+    """Follow pydantic's `loc` through `model`."""
+    path: list[str | int] = []
+    owner, field = model, ""
+    annotation: Any = model
+    tag_due = False
+    for step in loc:
+        blocks = blocks_of(annotation)
+        if tag_due:
+            annotation = next((b for b in blocks if step in kinds_of(b)), None)
+            tag_due = False
+            continue
+        if step == "[key]":
+            continue
+        path.append(step)
+        if blocks:
+            owner, field = blocks[0], str(step)
+            info = owner.model_fields.get(field)
+            annotation = info.annotation if info else None
+        else:
+            annotation = item_of(annotation, tuple if isinstance(step, int) else dict)
+        tag_due = len(blocks_of(annotation)) > 1
+    return Place(tuple(path), owner, field, annotation)
+
+
+def nearest(word: object, words: Iterator[str] | tuple[str, ...]) -> str:
+    return next(iter(get_close_matches(str(word), list(words), n=1, cutoff=0.5)), "")
+
+
+def explain(error: ValidationError, model: type[Block], document: Written) -> list[Problem]:
+    """One problem per fault, in the order of the schema."""
+    return [
+        problem
+        for fault in error.errors(include_url=False)
+        if fault["type"] not in _ECHOES
+        for problem in _explain_one(fault, locate(model, fault["loc"]), document)
+    ]
+
+
+def _explain_one(fault: Mapping[str, Any], place: Place, document: Written) -> Iterator[Problem]:
+    kind, found, context = fault["type"], fault["input"], fault.get("ctx", {})
+    cause = context.get("error")
+    if isinstance(cause, MisfitError):
+        for below, words in cause.faults:
+            yield document.problem((*place.path, *below), words)
+        return
+    if kind == "extra_forbidden":
+        yield _unknown_key(place, document)
+    elif kind == "missing":
+        yield document.problem(place.path, _WORDS[kind], allowed=", ".join(_choices(place.annotation)))
+    elif kind in ("union_tag_invalid", "union_tag_not_found"):
+        yield _unknown_kind(place, found, document)
+    elif kind in ("literal_error", "enum"):
+        yield _unknown_word(place, found, document)
+    else:
+        sentence = _WORDS.get(kind) or _PATTERN_WORDS.get(context.get("pattern", ""))
+        message = sentence or (str(cause) if cause else fault["msg"].replace("Input should", "must"))
+        yield document.problem(
+            place.path,
+            message + _misread(found, place, document),
+            on_key=fault["loc"][-1:] == ("[key]",),
+            found=document.as_written(place.path, found),
+        )
+
+
+def _unknown_key(place: Place, document: Written) -> Problem:
+    key = str(place.path[-1])
+    if key in place.owner.not_built:
+        return document.problem(place.path, place.owner.not_built[key], on_key=True)
+    keys = tuple(place.owner.model_fields)
+    return document.problem(
+        place.path, "unknown key", on_key=True, found=key, allowed=", ".join(keys), nearest=nearest(key, keys)
+    )
+
+
+def _unknown_kind(place: Place, found: Any, document: Written) -> Problem:
+    kinds = tuple(k for block in blocks_of(place.annotation) for k in kinds_of(block))
+    if not isinstance(found, Mapping) or "kind" not in found:
+        return document.problem(place.path, _WORDS["union_tag_not_found"], allowed=", ".join(kinds))
+    path, kind = (*place.path, "kind"), found["kind"]
+    if sentence := place.owner.not_built.get(f"{place.field}.kind={kind}"):
+        return document.problem(path, sentence)
+    return document.problem(
+        path,
+        f"unknown kind of {place.field.removesuffix('s')}",
+        found=document.as_written(path, kind),
+        allowed=", ".join(kinds),
+        nearest=nearest(kind, kinds),
+    )
+
+
+def _unknown_word(place: Place, found: Any, document: Written) -> Problem:
+    if sentence := place.owner.not_built.get(f"{place.field}={found}"):
+        return document.problem(place.path, sentence)
+    words = _choices(place.annotation)
+    return document.problem(
+        place.path,
+        "must be one of the allowed words" + _misread(found, place, document),
+        found=document.as_written(place.path, found),
+        allowed=", ".join(words),
+        nearest=nearest(found, words),
+    )
+
+
+def _misread(found: Any, place: Place, document: Written) -> str:
+    """What YAML 1.1 made of a bare word or digits where text belongs."""
+    options = alternatives(place.annotation)
+    if str not in options and not _choices(place.annotation):
+        return ""
+    written = document.as_written(place.path, found)
+    if isinstance(found, bool):
+        return f"; YAML reads a bare `{written}` as the boolean {str(found).lower()}: write it in quotes"
+    if isinstance(found, int | float):
+        return f'; YAML reads {written} as a number: write "{written}"'
+    return ""
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    return tuple(
+        str(word)
+        for option in alternatives(annotation)
+        for word in (
+            get_args(option)
+            if get_origin(option) is Literal
+            else [member.value for member in option]
+            if isinstance(option, type) and issubclass(option, Enum)
+            else ()
+        )
+    )

@@ -1,0 +1,199 @@
+"""What every record store promises: one row per identity, whatever arrives in whatever order."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloud.store.records import RecordStore, open_store
+from cloud.store.row import RecordRow
+from pipelines.frame import FrameId
+from pipelines.result import AnsweredBy, Detections, Gap, GapReason, Record, Status
+
+RUN = bytes(range(16))
+NOW_UNIX_US = 1_700_000_000_000_000
+
+
+def boxes(x: float, n: int = 1) -> Detections:
+    return Detections(
+        np.full((n, 4), x, np.float32), np.full(n, 0.5, np.float32), np.zeros(n, np.uint16), ("face",)
+    )
+
+
+def record(
+    seq: int, by: AnsweredBy, *, detections: Detections | None = None, late_far: bool = False
+) -> Record:
+    return Record(
+        id=FrameId("gw", RUN, "door", seq),
+        answered_by=by,
+        status=Status.TIMEOUT if by is AnsweredBy.MISSED else Status.OK,
+        late_far=late_far,
+        latency_us=40_000,
+        on_time=by in (AnsweredBy.NEAR, AnsweredBy.FAR),
+        captured_unix_us=NOW_UNIX_US,
+        age_us=60_000,
+        detections=detections,
+        model="m",
+        model_sha256="ab" * 32,
+        timing_us={"encode": 3000, "detect": 20_000},
+    )
+
+
+FAR_RESULT = ("far", record(1, AnsweredBy.FAR, detections=boxes(1, 3)))
+FAR_OUTCOME = ("given", record(1, AnsweredBy.FAR))
+FAR_WHOLE = ("given", record(1, AnsweredBy.FAR, detections=boxes(1, 3)))
+NEAR = ("given", record(1, AnsweredBy.NEAR, detections=boxes(2)))
+NEAR_LATE_FAR = ("given", record(1, AnsweredBy.NEAR, detections=boxes(2), late_far=True))
+MISSED = ("given", record(1, AnsweredBy.MISSED))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RecordStore]:
+    with open_store(f"sqlite:///{tmp_path}/records.db") as opened:
+        yield opened
+
+
+def put(store: RecordStore, *arrivals: tuple[str, Record]) -> None:
+    for what, value in arrivals:
+        if what == "far":
+            store.commit(far=[value], now_unix_us=NOW_UNIX_US)
+        else:
+            store.commit(given=[value], now_unix_us=NOW_UNIX_US)
+
+
+def only(store: RecordStore) -> RecordRow:
+    (row,) = store.rows()
+    return row
+
+
+def test_a_far_result_is_a_row_before_its_outcome_is_known(store: RecordStore) -> None:
+    put(store, FAR_RESULT)
+    row = only(store)
+    assert (row.answered_by, row.on_time, row.source) == (None, None, "live")
+    assert row.best == boxes(1, 3)
+    assert not row.late_far
+    assert store.counts()["unknown"] == 1
+
+
+def test_an_outcome_adds_latency_and_on_time_to_the_far_result(store: RecordStore) -> None:
+    put(store, FAR_RESULT, FAR_OUTCOME)
+    row = only(store)
+    assert (row.answered_by, row.on_time, row.latency_us) == (AnsweredBy.FAR, True, 40_000)
+    assert row.best == boxes(1, 3)
+    assert not row.late_far
+
+
+def test_a_late_far_result_outranks_the_near_answer_which_is_kept_beside(store: RecordStore) -> None:
+    put(store, NEAR, FAR_RESULT)
+    row = only(store)
+    assert row.best == boxes(1, 3)
+    assert row.detections == boxes(2)
+    assert row.answered_by is AnsweredBy.NEAR
+    assert row.late_far
+    assert store.counts()["late_far"] == 1
+
+
+def test_a_missed_answer_has_no_detections_and_a_run_that_saw_nothing_has_none_of_them(
+    store: RecordStore,
+) -> None:
+    put(store, MISSED)
+    assert only(store).best is None
+    assert only(store).as_dict()["best_detections"] is None
+    empty = Record(
+        id=FrameId("gw", RUN, "door", 2),
+        answered_by=AnsweredBy.NEAR,
+        status=Status.OK,
+        detections=Detections.empty(("face",)),
+    )
+    store.commit(given=[empty], now_unix_us=NOW_UNIX_US)
+    best = next(r.best for r in store.rows() if r.id.seq == 2)
+    assert best is not None
+    assert len(best) == 0
+
+
+_folders = count()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    kinds=st.sampled_from(
+        [
+            (FAR_RESULT, FAR_OUTCOME),
+            (FAR_RESULT, FAR_OUTCOME, FAR_WHOLE),
+            (FAR_RESULT, NEAR, NEAR_LATE_FAR),
+            (FAR_RESULT, MISSED),
+        ]
+    ),
+    data=st.data(),
+)
+def test_any_order_and_any_repeats_end_in_the_same_row(
+    kinds: tuple[tuple[str, Record], ...], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp(f"store{next(_folders)}")
+    repeats = data.draw(st.lists(st.sampled_from(kinds), max_size=4))
+    order = data.draw(st.permutations([*kinds, *repeats]))
+    with open_store(f"sqlite:///{folder}/a.db") as one, open_store(f"sqlite:///{folder}/b.db") as two:
+        put(one, *kinds)
+        put(two, *order)
+        assert only(one) == only(two)
+
+
+def test_a_repeated_record_is_one_row(store: RecordStore) -> None:
+    store.commit(given=[NEAR[1], NEAR[1]], far=[FAR_RESULT[1], FAR_RESULT[1]], now_unix_us=NOW_UNIX_US)
+    assert store.identities() == {FrameId("gw", RUN, "door", 1)}
+
+
+def test_two_agents_streams_and_runs_never_share_a_row(store: RecordStore) -> None:
+    ids = {
+        FrameId("gw", RUN, "door", 1),
+        FrameId("gw", RUN, "yard", 1),
+        FrameId("gw", bytes(16), "door", 1),
+        FrameId("other", RUN, "door", 1),
+    }
+    store.commit(
+        given=[Record(id=i, answered_by=AnsweredBy.NEAR, status=Status.OK) for i in ids],
+        now_unix_us=NOW_UNIX_US,
+    )
+    assert store.identities() == ids
+
+
+def test_gaps_explain_missing_frames_and_may_be_repeated(store: RecordStore) -> None:
+    gap = Gap(run=RUN, stream="door", first=5, last=9, reason=GapReason.SHED, detail="overload")
+    for _ in range(2):
+        store.commit(gaps=[("gw", gap)], now_unix_us=NOW_UNIX_US)
+    assert store.gaps() == [("gw", gap)]
+
+
+def test_counts_add_up_over_the_answerers(store: RecordStore) -> None:
+    given_records = [record(i, by) for i, by in enumerate(AnsweredBy, start=1)]
+    store.commit(given=given_records, now_unix_us=NOW_UNIX_US)
+    counts = store.counts()
+    assert counts["records"] == 4 == sum(counts[by.value] for by in AnsweredBy) + counts["unknown"]
+    assert counts["on_time"] == 2
+
+
+def test_a_store_keeps_its_id_and_rows_when_opened_again(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/deep/er/records.db"
+    with open_store(url) as first:
+        put(first, NEAR)
+        name = first.store_id
+    with open_store(url) as second, open_store(url, read_only=True) as reader:
+        assert second.store_id == name == reader.store_id
+        assert len(reader.identities()) == 1
+
+
+def test_the_newest_rows_come_first_when_asked(store: RecordStore) -> None:
+    for seq in (1, 2, 3):
+        store.commit(given=[record(seq, AnsweredBy.NEAR)], now_unix_us=NOW_UNIX_US + seq)
+    assert [r.id.seq for r in store.rows(limit=2, newest_first=True)] == [3, 2]
+
+
+def test_every_row_speaks_plain_json_values(store: RecordStore) -> None:
+    put(store, NEAR, FAR_RESULT)
+    line = only(store).as_dict()
+    assert line["best_detections"][0]["label"] == "face"
+    assert line["timing_ms"] == {"detect": 20.0, "encode": 3.0}

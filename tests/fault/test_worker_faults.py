@@ -1,0 +1,130 @@
+"""Field cases around the worker, with real processes: who answered, identity and laws, and the way back."""
+
+import signal
+import socket
+from pathlib import Path
+
+from tests.support.rig import Rig, rig
+
+
+def _healthy(r: Rig) -> int:
+    """≥ 20 far answers; how many answers have been given so far."""
+    r.wait_answers("far", 20)
+    return len(r.answers)
+
+
+def _in_time(answers: list[dict[str, object]]) -> bool:
+    return all(a["on_time"] for a in answers)
+
+
+def test_a_frame_in_flight_when_the_worker_dies_is_answered_near_and_a_new_worker_is_found(tmp_path: Path):
+    """F01"""
+    with rig(tmp_path, far_delay="60ms") as r:
+        r.start_worker()
+        r.start_agent()
+        before = _healthy(r)
+        assert r.worker is not None
+        r.worker.kill()
+        near = r.wait_answers("near", 20, after=before)
+        assert _in_time(near)
+        again = len(r.answers)
+        r.start_worker()
+        r.wait_far_on_time(after=again, within_s=4.0)
+        summary = r.stop_agent()
+        assert summary["frames"]["missed"] == 0
+
+
+def test_a_receiver_that_stays_dead_never_blocks_capture(tmp_path: Path):
+    """F03"""
+    with rig(tmp_path) as r:
+        r.start_worker()
+        r.start_agent()
+        before = _healthy(r)
+        assert r.worker is not None
+        r.worker.kill()
+        near = r.wait_answers("near", 75, after=before)
+        seqs = [int(a["seq"]) for a in near]
+        assert seqs == list(range(seqs[0], seqs[0] + len(seqs))), "frames were skipped"
+        assert _in_time(near)
+        summary = r.stop_agent()
+        assert summary["outbox"]["pending"] > 0
+
+
+def test_a_frozen_worker_costs_no_frame_and_no_deadline(tmp_path: Path):
+    """F04"""
+    with rig(tmp_path) as r:
+        worker = r.start_worker()
+        r.start_agent()
+        before = _healthy(r)
+        worker.signal(signal.SIGSTOP)
+        near = r.wait_answers("near", 60, after=before)
+        assert _in_time(near)
+        worker.signal(signal.SIGCONT)
+        r.wait_far_on_time(after=len(r.answers), within_s=3.0)
+        summary = r.stop_agent()
+        assert summary["frames"]["missed"] == 0
+        assert sum(summary["frames"]["shed"].values()) <= 1
+
+
+def test_a_cloud_that_accepts_and_never_answers_is_bounded_by_the_deadline(tmp_path: Path):
+    """F07"""
+    with socket.create_server(("127.0.0.1", 0)) as mute, rig(tmp_path, link_port=mute.getsockname()[1]) as r:
+        r.start_agent()
+        near = r.wait_answers("near", 50)
+        assert _in_time(near)
+        r.stop_agent()
+
+
+def test_a_refusing_endpoint_degrades_the_run_and_is_retried_in_the_background(tmp_path: Path):
+    """F08"""
+    with rig(tmp_path) as r:
+        r.options["far_model"] = "thing"
+        r.start_worker()
+        r.start_agent("--set", "far.model=thing")
+        before = _healthy(r)
+        assert r.worker is not None
+        r.worker.kill()
+        r.start_worker(model="another")
+        near = r.wait_answers("near", 40, after=before)
+        assert _in_time(near)
+        assert any(a["reason"] for a in near), "a degraded answer says why"
+        r.worker.kill()
+        again = len(r.answers)
+        r.start_worker()
+        r.wait_far_on_time(after=again, within_s=5.0)
+        r.stop_agent()
+
+
+def test_late_replies_are_matched_by_identity_and_counted(tmp_path: Path):
+    """F09"""
+    with rig(tmp_path, deadline="300ms") as r:
+        worker = r.start_worker()
+        r.start_agent()
+        before = _healthy(r)
+        worker.signal(signal.SIGSTOP)
+        r.wait_answers("near", 20, after=before)
+        worker.signal(signal.SIGCONT)
+        r.wait_far_on_time(after=len(r.answers), within_s=3.0)
+        summary = r.stop_agent()
+        answered = [(a["stream"], a["seq"]) for a in r.seen]
+        assert len(set(answered)) == len(answered)
+        assert summary["late_far"] + sum(summary["far"]["rejected"].values()) > 0
+
+
+def test_the_cloud_ends_with_one_record_for_every_answer_after_an_outage(tmp_path: Path):
+    """F12, F25"""
+    with rig(tmp_path) as r:
+        r.start_worker()
+        r.start_agent("--frames", "200")
+        before = _healthy(r)
+        assert r.worker is not None
+        r.worker.kill()
+        r.wait_answers("near", 40, after=before)
+        r.start_worker()
+        summary = r.finish_agent()
+        assert summary["outbox"]["pending"] == 0
+        r.stop_worker()
+        records = r.records()
+        assert len(records) == len(set(records))
+        assert set(records) == set(r.seen_identities())
+        assert len(records) == 200

@@ -1,0 +1,278 @@
+"""A whole house of real processes on loopback: worker, agent, and a test that watches from outside.
+
+The test is the independent sink: it reads the agent's answers from its stdout.
+"""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.eventually import eventually
+
+WORKER = """\
+version: 1
+name: rig-worker
+state_dir: {root}/worker
+listen:
+  zmq: {{address: "127.0.0.1:{port}"}}
+  http: {{address: "127.0.0.1:0"}}
+models:
+  {model}:
+    detector: {{kind: synthetic, delay: {far_delay}, labels: [thing]}}
+"""
+
+PIPELINE = """\
+version: 1
+agent: rig-gateway
+state_dir: {root}/gateway
+deadline: {deadline}
+rtt_budget: {{fall_back_above: 200ms, return_below: 100ms}}
+streams:
+  cam: {{source: {{kind: synthetic, size: 320x240, fps: {fps}}}}}
+near:
+  detector: {{kind: synthetic, delay: {near_delay}, labels: [thing]{near_extra}}}
+links:
+  cable: {{url: "zmq://127.0.0.1:{link_port}"}}
+scheduler: {{policy: {policy}}}
+sinks:
+  - {{kind: stdout}}
+"""
+
+Answer = dict[str, Any]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Process:
+    """One `nearfar` process; stdout lines after the ready line are kept as they come."""
+
+    def __init__(self, arguments: list[str], log: Path) -> None:
+        self.log = log
+        self._errors = log.open("a")
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "nearfar", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            bufsize=1,
+        )
+        self.lines: list[Answer] = []
+        self.ready: Answer = {}
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.popen.stdout is not None
+        for text in self.popen.stdout:
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue  # cut by a kill
+            if line.get("ready"):
+                self.ready = line
+            else:
+                self.lines.append(line)
+
+    def wait_ready(self, within_s: float = 20.0) -> "Process":
+        def ready() -> Answer:
+            assert self.popen.poll() is None, f"ended with {self.popen.returncode}:\n{self.log.read_text()[-3000:]}"
+            return self.ready
+
+        eventually(ready, within_s, f"ready line; log: {self.log}")
+        return self
+
+    def signal(self, number: int) -> None:
+        self.popen.send_signal(number)
+
+    def kill(self) -> None:
+        """kill −9, and everything it had written is read."""
+        self.popen.kill()
+        self.end()
+
+    def stop(self, within_s: float = 15.0) -> int:
+        """SIGTERM; its exit code."""
+        self.popen.terminate()
+        code = self.popen.wait(within_s)
+        self.end()
+        return code
+
+    def end(self) -> None:
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.wait(10)
+        self._reader.join(10)
+        if self.popen.stdout is not None:
+            self.popen.stdout.close()
+        self._errors.close()
+
+
+class Rig:
+    def __init__(self, root: Path, **options: Any) -> None:
+        self.root = root
+        self.port = free_port()
+        self.options: dict[str, Any] = {
+            "deadline": "1s",
+            "fps": 25,
+            "near_delay": "20ms",
+            "far_delay": "10ms",
+            "near_extra": "",
+            "policy": "deadline",
+            "model": "thing",
+            "link_port": self.port,
+        } | options
+        self.worker: Process | None = None
+        self.agent: Process | None = None
+        self.seen: list[Answer] = []  # answers of agents that have ended
+        self._started: list[Process] = []
+        self._runs = 0
+
+    # -- processes ------------------------------------------------------------------------------------------
+
+    def start_worker(self, **changes: Any) -> Process:
+        path = self.root / "worker.yaml"
+        path.write_text(WORKER.format(root=self.root, port=self.port, **(self.options | changes)))
+        self.worker = Process(["cloud", str(path)], self.root / "worker.log")
+        self._started.append(self.worker)
+        return self.worker.wait_ready()
+
+    def start_agent(self, *arguments: str) -> Process:
+        path = self.root / "pipeline.yaml"
+        path.write_text(PIPELINE.format(root=self.root, **self.options))
+        self._runs += 1
+        self.agent = Process(
+            ["edge", str(path), "--run-dir", str(self.run_dir), *arguments], self.root / "agent.log"
+        )
+        self._started.append(self.agent)
+        return self.agent.wait_ready()
+
+    @property
+    def run_dir(self) -> Path:
+        return self.root / f"run-{self._runs}"
+
+    def kill_agent(self) -> None:
+        assert self.agent is not None
+        self.agent.kill()
+        self.seen += self.agent.lines
+
+    def stop_agent(self, within_s: float = 2.5) -> dict[str, Any]:
+        """SIGTERM, exit code 0 within `within_s`; the summary, whose laws have been checked."""
+        assert self.agent is not None
+        begun = time.monotonic()
+        code = self.agent.stop()
+        took_s = time.monotonic() - begun
+        log = self.agent.log.read_text()[-3000:]
+        assert code == 0, f"exit code {code}:\n{log}"
+        assert took_s < within_s, f"stopping took {took_s:.1f} s:\n{log}"
+        self.seen += self.agent.lines
+        return self.check_laws()
+
+    def finish_agent(self, within_s: float = 60.0) -> dict[str, Any]:
+        """Wait for an agent with --frames to end by itself; the checked summary."""
+        assert self.agent is not None
+        code = self.agent.popen.wait(within_s)
+        self.agent.end()
+        assert code == 0, f"exit code {code}:\n{self.agent.log.read_text()[-3000:]}"
+        self.seen += self.agent.lines
+        return self.check_laws()
+
+    def stop_worker(self) -> None:
+        assert self.worker is not None
+        assert self.worker.stop() == 0, self.worker.log.read_text()[-3000:]
+
+    def close(self) -> None:
+        for process in self._started:
+            if process.popen.poll() is None:
+                process.signal(signal.SIGCONT)
+                process.end()
+
+    # -- what is seen -----------------------------------------------------------------------------------------
+
+    @property
+    def answers(self) -> list[Answer]:
+        """Answers of the agent that runs, in the order they came out."""
+        return self.agent.lines if self.agent is not None else []
+
+    def wait_answers(self, by: str, count: int, *, after: int = 0, within_s: float = 10.0) -> list[Answer]:
+        """At least `count` answers by `by` among those after the first `after`."""
+
+        def enough() -> list[Answer]:
+            found = [a for a in self.answers[after:] if a["answered_by"] == by]
+            return found if len(found) >= count else []
+
+        return eventually(enough, within_s, f"{count} answers by {by} after {after}: {_tally(self.answers[after:])}")
+
+    def wait_far_on_time(self, *, after: int, within_s: float = 2.0) -> None:
+        def on_time() -> bool:
+            return any(a["answered_by"] == "far" and a["on_time"] for a in self.answers[after:])
+
+        eventually(on_time, within_s, f"a far answer on time after {after}: {_tally(self.answers[after:])}")
+
+    def check_laws(self) -> dict[str, Any]:
+        """captured = answered + gated + shed + pending, one line a frame, no identity twice."""
+        summary: dict[str, Any] = json.loads((self.run_dir / "summary.json").read_text())
+        frames = summary["frames"]
+        shed = sum(frames["shed"].values())
+        answered = frames["near"] + frames["far"] + frames["tracked"] + frames["missed"]
+        assert frames["captured"] == answered + frames["gated"] + shed + frames["pending"]
+        assert frames["pending"] == 0
+        with (self.run_dir / "frames.jsonl").open() as file:
+            lines = [json.loads(line) for line in file]
+        assert len(lines) == frames["captured"]
+        identities = [(x["run"], x["stream"], x["seq"]) for x in lines]
+        assert len(set(identities)) == len(identities)
+        assert {x["seq"] for x in lines} == set(range(1, len(lines) + 1))
+        for line in lines:
+            if line["status"] != "ok":
+                assert line["detections"] is None, f"no answer must not look like no objects: {line}"
+        return summary
+
+    def seen_identities(self) -> list[tuple[str, str, int]]:
+        return [(a["run"], a["stream"], a["seq"]) for a in self.seen]
+
+    def records(self) -> list[tuple[str, str, int]]:
+        from cloud.store.records import open_store
+
+        store = open_store(f"sqlite:///{self.root}/worker/records.db")
+        try:
+            return [(i.run.hex(), i.stream, i.seq) for i in store.identities()]
+        finally:
+            store.close()
+
+    def interrupted(self) -> Callable[[tuple[str, str, int]], bool]:
+        """Whether an identity lies in a gap the cloud knows as interrupted."""
+        from cloud.store.records import open_store
+
+        store = open_store(f"sqlite:///{self.root}/worker/records.db")
+        try:
+            gaps = [g for g in store.gaps() if g.reason == "interrupted"]
+        finally:
+            store.close()
+        return lambda i: any(g.run.hex() == i[0] and g.stream == i[1] and g.first <= i[2] <= g.last for g in gaps)
+
+
+def _tally(answers: list[Answer]) -> dict[str, int]:
+    out: dict[str, int] = {}
+    for answer in answers:
+        out[answer["answered_by"]] = out.get(answer["answered_by"], 0) + 1
+    return out
+
+
+@contextmanager
+def rig(root: Path, **options: Any) -> Iterator[Rig]:
+    made = Rig(root, **options)
+    try:
+        yield made
+    finally:
+        made.close()
