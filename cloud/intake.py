@@ -1,5 +1,6 @@
 """Bulk batches are opened on a thread of their own, so that unpacking never delays a Pong or a live frame."""
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable
@@ -31,7 +32,8 @@ class BulkIntake(Generic[S, M]):
     def stop(self, timeout_s: float) -> None:
         """Open what waits, then end the thread."""
         if self._thread.is_alive():
-            self._queue.put(None, timeout=timeout_s)
+            with contextlib.suppress(queue.Full):  # stuck: the thread is a daemon and ends with the process
+                self._queue.put(None, timeout=timeout_s)
             self._thread.join(timeout_s)
 
     def _run(self) -> None:

@@ -12,7 +12,7 @@ Capture never waits for anything behind the slot; whatever is unanswered at the 
 import logging
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,8 @@ from edge.encoder import Encoder
 from edge.identity import StateDir
 from edge.links.base import Link, Sent
 from edge.near import NearRunner
-from edge.outbox.store import open_outbox
+from edge.outbox.bounds import Bounds
+from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
 from edge.run_dir import RunDir
 from edge.scheduling.rung import Rung, RungCost
@@ -100,15 +101,13 @@ class Agent:
         near = self._load_near()
         self.counters = Counters()
         self._outbox = OutboxWriter(
-            store=open_outbox(
+            store=SqliteOutbox(
                 config.state_dir / "outbox.db",
                 durability=config.outbox.durability,
-                max_bytes=config.outbox.max_bytes,
-                max_age_us=config.outbox.max_age,
+                bounds=Bounds(max_bytes=config.outbox.max_bytes, max_age_us=config.outbox.max_age),
             ),
             agent=self.identity.agent,
             run=self.identity.run,
-            streams=tuple(self._streams),
             clock_us=monotonic_us,
             on_committed=lambda frame_id: self.dispatcher.committed(frame_id),
             send=self._send_bulk,
@@ -144,6 +143,7 @@ class Agent:
     def start(self) -> None:
         """Capture, near answers and the outbox start at once, whether or not there is a cloud."""
         self._outbox.start()
+        self._outbox.reserve_now(self._streams)
         for sink in self._sinks:
             sink.start()
         if self._near is not None:
@@ -166,6 +166,7 @@ class Agent:
     def drain(self, stop: threading.Event, within_us: int) -> None:
         """After the clips: answer what is open, then let the cloud learn everything, for `within_us`."""
         end_us = monotonic_us() + within_us
+        self._outbox.flush()
         while monotonic_us() < end_us and not stop.is_set():
             if self.dispatcher.idle.is_set() and (self._link is None or self._outbox.empty()):
                 return
@@ -209,7 +210,7 @@ class Agent:
             "policy": self._config.scheduler.policy,
             "deadline_ms": self._config.deadline / 1000,
             **self.counters.summary(pending=self.dispatcher.pending_frames + self._in_slots()),
-            "outbox": outbox.as_dict(),
+            "outbox": {**asdict(outbox), "adds_up": outbox.balance == 0},
             "sinks": {s.name: {"written": s.written, "dropped": s.dropped, "failed": s.failed} for s in self._sinks},
             "link": {
                 "name": self._link_name,
@@ -231,7 +232,7 @@ class Agent:
         broken = [f"stream {n}: {s.error}" for n, s in self._streams.items() if s.error]
         if self.counters.pending != self.dispatcher.pending_frames + self._in_slots():
             broken.append(f"{self.counters.pending} frames are unaccounted for")
-        if not self._outbox.stats().adds_up:
+        if self._outbox.stats().balance != 0:
             broken.append("the outbox law does not add up")
         return broken
 

@@ -1,21 +1,24 @@
-"""What is plugged into a pipeline at the edge: sources, sinks and links, and the kinds of each.
+"""The blocks of a pipeline the edge owns: sources, sinks, links, the scheduler, and the kinds of each.
 
 Registered by name; none of their modules is imported before it is used.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from edge.capture.base import Source
-from edge.links.base import Link
 from edge.sinks.base import Sink
-from pipelines.blocks import Block, FilePath, InputFile
+from pipelines.blocks import Block, FilePath, InputFile, RungConfig
 from pipelines.registry import Family, Kind
 from pipelines.result import Priority
-from pipelines.units import Duration, Extent, duration
+from pipelines.units import Duration, Extent, Fraction, duration
 
+if TYPE_CHECKING:  # it would bring the generated messages, which reading a file has no use for
+    from edge.links.base import Link
+
+MIN_MARGIN_US = 3_000
 _TLS = "credentials for links are not built yet; keep the link inside a network you trust, and leave them out"
 
 
@@ -103,6 +106,47 @@ class LinkConfig(Block):
         return url
 
 
+class HedgeConfig(Block):
+    """The near run that stands behind every offloaded frame."""
+
+    start: Literal["late", "immediate", "never"] = Field(
+        "late", description="late: at its reserved slot; immediate: with the offload; never: no hedge"
+    )
+    margin: Duration = Field(
+        duration("4ms"), description="how long before the deadline an answer must be out"
+    )
+
+    @field_validator("margin")
+    @classmethod
+    def _covers_the_wake_up(cls, margin_us: int) -> int:
+        if margin_us < MIN_MARGIN_US:
+            raise ValueError("must be at least 3ms: a dispatcher wakes up that late")
+        return margin_us
+
+
+class SchedulerConfig(Block):
+    """Who answers which frame."""
+
+    policy: Literal["deadline", "threshold", "near_only", "far_only"] = Field(
+        "deadline", description="deadline: by value per frame; threshold: by round trip alone"
+    )
+    ladder: Annotated[tuple[RungConfig, ...], Field(strict=False)] = (RungConfig(),)
+    hedge: HedgeConfig = HedgeConfig()
+    min_p: Fraction = Field(0.25, description="least probability of being on time that is worth sending")
+    byte_price: float = Field(0.0015, ge=0, description="accuracy per kB")
+
+    not_built: ClassVar[Mapping[str, str]] = {
+        "policy=confidence": "the confidence policy is not built yet; use deadline",
+    }
+
+    @field_validator("ladder")
+    @classmethod
+    def _has_one_rung(cls, ladder: tuple[RungConfig, ...]) -> tuple[RungConfig, ...]:
+        if len(ladder) != 1:
+            raise ValueError("ladders of several rungs are not built yet; write exactly one")
+        return ladder
+
+
 SOURCES = Family(
     "source",
     Kind(
@@ -138,6 +182,19 @@ LINKS = Family(
     Kind(name="zmq", config=LinkConfig, target="edge.links.zmq:ZmqLink", words="ZeroMQ: zmq://HOST:PORT"),
 )
 
+POLICIES = Family(
+    "policy",
+    *(
+        Kind(name=name, config=SchedulerConfig, target=f"edge.scheduling.policies:{name}", words=words)
+        for name, words in {
+            "deadline": "far when its value beats near by the deadline, near behind every offloaded frame",
+            "threshold": "far while the round trip is inside the budget, near otherwise; no hedge",
+            "near_only": "the gateway's detector answers every frame",
+            "far_only": "the cloud answers every frame; what it cannot answer in time is missed",
+        }.items()
+    ),
+)
+
 
 def build_source(config: FileSourceConfig | SyntheticSourceConfig) -> Source:
     """The source a stream names, not yet opened."""
@@ -151,7 +208,7 @@ def build_sink(config: JsonlSinkConfig | StdoutSinkConfig) -> Sink:
     return sink
 
 
-def build_link(name: str, config: LinkConfig, *, clock_us: Callable[[], int]) -> Link:
+def build_link(name: str, config: LinkConfig, *, clock_us: Callable[[], int]) -> "Link":
     """The link called `name`, not yet started; its scheme picks the class."""
     scheme = config.url.partition("://")[0]
     link: Link = LINKS[scheme].resolve()(name=name, url=config.url, clock_us=clock_us)

@@ -1,7 +1,7 @@
 """The pipeline an agent runs, as people write it: `PIPELINE.yaml` to `PipelineConfig`.
 
 Attribute names are the YAML keys; durations are int µs, sizes int bytes, extents (width_px, height_px).
-Policies are registered here, sources, sinks and links in `edge.blocks`, by name; no module of theirs is imported.
+The blocks of sources, sinks, links and the scheduler are in `edge.blocks`, with the kinds of each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,11 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 
 from edge.blocks import (
     LINKS,
+    POLICIES,
     SINKS,
     SOURCES,
     LinkConfig,
+    SchedulerConfig,
     SinkConfig,
     StreamConfig,
     build_link,
@@ -28,13 +30,11 @@ from pipelines.blocks import (
     FilePath,
     MisfitError,
     Name,
-    RungConfig,
     Words,
     missing_files,
 )
 from pipelines.document import Document
 from pipelines.errors import ConfigError, Problem
-from pipelines.registry import Family, Kind
 from pipelines.units import Duration, Fraction, Microseconds, Size, duration, size
 
 __all__ = [
@@ -52,7 +52,6 @@ __all__ = [
 ]
 
 MAX_STREAMS = 16
-MIN_MARGIN_US = 3_000
 
 
 class RttBudget(Block):
@@ -107,47 +106,6 @@ class FarConfig(Block):
     model: Annotated[str, Field(max_length=64)] = Field(
         "", description="checked at Hello; empty: the worker's default"
     )
-
-
-class HedgeConfig(Block):
-    """The near run that stands behind every offloaded frame."""
-
-    start: Literal["late", "immediate", "never"] = Field(
-        "late", description="late: at its reserved slot; immediate: with the offload; never: no hedge"
-    )
-    margin: Duration = Field(
-        duration("4ms"), description="how long before the deadline an answer must be out"
-    )
-
-    @field_validator("margin")
-    @classmethod
-    def _covers_the_wake_up(cls, margin_us: int) -> int:
-        if margin_us < MIN_MARGIN_US:
-            raise ValueError("must be at least 3ms: a dispatcher wakes up that late")
-        return margin_us
-
-
-class SchedulerConfig(Block):
-    """Who answers which frame."""
-
-    policy: Literal["deadline", "threshold", "near_only", "far_only"] = Field(
-        "deadline", description="deadline: by value per frame; threshold: by round trip alone"
-    )
-    ladder: Annotated[tuple[RungConfig, ...], Field(strict=False)] = (RungConfig(),)
-    hedge: HedgeConfig = HedgeConfig()
-    min_p: Fraction = Field(0.25, description="least probability of being on time that is worth sending")
-    byte_price: float = Field(0.0015, ge=0, description="accuracy per kB")
-
-    not_built: ClassVar[Mapping[str, str]] = {
-        "policy=confidence": "the confidence policy is not built yet; use deadline",
-    }
-
-    @field_validator("ladder")
-    @classmethod
-    def _has_one_rung(cls, ladder: tuple[RungConfig, ...]) -> tuple[RungConfig, ...]:
-        if len(ladder) != 1:
-            raise ValueError("ladders of several rungs are not built yet; write exactly one")
-        return ladder
 
 
 class OutboxConfig(Block):
@@ -252,20 +210,6 @@ class PipelineConfig(Block):
         if faults:
             raise MisfitError(*faults)
         return self
-
-
-POLICIES = Family(
-    "policy",
-    *(
-        Kind(name=name, config=SchedulerConfig, target=f"edge.scheduling.policies:{name}", words=words)
-        for name, words in {
-            "deadline": "far when its value beats near by the deadline, near behind every offloaded frame",
-            "threshold": "far while the round trip is inside the budget, near otherwise; no hedge",
-            "near_only": "the gateway's detector answers every frame",
-            "far_only": "the cloud answers every frame; what it cannot answer in time is missed",
-        }.items()
-    ),
-)
 
 
 def load_pipeline(path: Path | str, overrides: Sequence[str] = ()) -> PipelineConfig:

@@ -40,7 +40,8 @@ class Outbox(Protocol):
     def late_far(self, frame_id: FrameId) -> None: ...
     def acked_live(self, ack: bulk.Ack) -> None: ...
     def acked_bulk(self, ack: bulk.Ack) -> None: ...
-    def gap(self, *, stream: str, seq: int, reason: GapReason, detail: str) -> None: ...
+    def dropped(self, batch: int) -> None: ...
+    def gap(self, *, stream: str, seq: int, reason: GapReason, detail: str = "") -> None: ...
     def captured(self, stream: str, seq: int) -> None: ...
     def settled(self, stream: str, seq: int) -> None: ...
     def reachable(self, *, connected: bool, limits: session.Limits | None = None) -> None: ...
@@ -95,7 +96,7 @@ class Dispatcher(threading.Thread):
         self._far_labels: tuple[str, ...] = ()
         self._next_pacing_us = 0
         self._stopping = False
-        self._stop = False
+        self._over = False
         self.idle = threading.Event()
         self.degraded = ""
         self.connections = 0
@@ -137,7 +138,7 @@ class Dispatcher(threading.Thread):
     # -- the loop -----------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        while not self._stop:
+        while not self._over:
             now_us = self._clock_us()
             due_us = self.scheduler.next_us()
             wait_us = LONGEST_WAIT_US if due_us is None else min(LONGEST_WAIT_US, due_us - now_us)
@@ -290,6 +291,8 @@ class Dispatcher(threading.Thread):
             case Dropped(message=live.FrameBody() as body):
                 key = self._key(body.stream, body.seq)
                 self._do(self.scheduler.send_failed(key, "queue below is full", now_us))
+            case Dropped(message=bulk.BulkBatch() as batch):
+                self._outbox.dropped(batch.batch)
             case Received():
                 self._on_message(event, now_us)
 
@@ -448,7 +451,7 @@ class Dispatcher(threading.Thread):
             del self._pending[key]
             self._do(self.scheduler.forget(key, self._clock_us()))
             self._shed(pending.frame, ShedReason.STOPPING)
-        self._stop = True
+        self._over = True
 
     @property
     def pending_frames(self) -> int:

@@ -176,12 +176,12 @@ class RunDir:
 
         Raises ConfigError when the directory cannot be written to.
         """
+        text = json.dumps(summary, indent=2) + "\n"
         target = self.path / "summary.json"
         draft = self.path / f".summary.json.{os.getpid()}"
         try:
             with draft.open("w", encoding="utf-8") as file:
-                json.dump(summary, file, indent=2)
-                file.write("\n")
+                file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(target)

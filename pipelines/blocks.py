@@ -8,9 +8,10 @@ Importing this module imports no cv2, onnxruntime or zmq: configurations are che
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
+from pydantic.fields import FieldInfo
 
 from pipelines.units import Duration, Extent, Fraction, duration
 
@@ -62,11 +63,17 @@ def missing_files(block: Block, at: Steps = ()) -> Iterator[tuple[Steps, str]]:
     """Every path marked `InputFile` in the tree that is no readable file, with words."""
     for name, info in type(block).model_fields.items():
         value = getattr(block, name)
-        if isinstance(value, Path) and any(isinstance(m, MustExist) for m in info.metadata):
+        if isinstance(value, Path) and _is_read(info):
             if not value.is_file():
                 yield (*at, name), f"no such file: {value}"
         else:
             yield from _missing_below(value, (*at, name))
+
+
+def _is_read(info: FieldInfo) -> bool:
+    # `InputFile | None` carries its mark inside the union, `InputFile` beside the type.
+    inside = (mark for option in get_args(info.annotation) for mark in getattr(option, "__metadata__", ()))
+    return any(isinstance(mark, MustExist) for mark in (*info.metadata, *inside))
 
 
 def _missing_below(value: object, at: Steps) -> Iterator[tuple[Steps, str]]:

@@ -4,7 +4,7 @@ Pydantic names a place by its own steps (with the tags of unions among them); `l
 through the models and gives the path as written in the file, the block that owns it and the type expected.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
@@ -33,8 +33,6 @@ _PATTERN_WORDS = {
     r"^[A-Za-z0-9][A-Za-z0-9_-]*$": "a name is made of letters, digits, - and _",
     r"^[0-9a-f]{64}$": "must be 64 lower-case hex digits",
 }
-# Raised for a default that depends on another field which already has its own error.
-_ECHOES = frozenset({"default_factory_not_called"})
 
 
 class Written(Protocol):
@@ -121,13 +119,25 @@ def nearest(word: object, words: Iterator[str] | tuple[str, ...]) -> str:
 
 
 def explain(error: ValidationError, model: type[Block], document: Written) -> list[Problem]:
-    """One problem per fault, in the order of the schema."""
-    return [
+    """One problem per fault, in the order of the file."""
+    faults = error.errors(include_url=False)
+    problems = [
         problem
-        for fault in error.errors(include_url=False)
-        if fault["type"] not in _ECHOES
+        for fault in faults
+        if not _is_echo(fault, faults)
         for problem in _explain_one(fault, locate(model, fault["loc"]), document)
     ]
+    return sorted(problems, key=lambda problem: (problem.line, problem.column))
+
+
+def _is_echo(fault: Mapping[str, Any], faults: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether it only repeats another fault: a default that follows a wrong value, a list short of one."""
+    if fault["type"] == "default_factory_not_called":
+        return True
+    here = fault["loc"]
+    return fault["type"] == "too_short" and any(
+        other is not fault and other["loc"][: len(here)] == here for other in faults
+    )
 
 
 def _explain_one(fault: Mapping[str, Any], place: Place, document: Written) -> Iterator[Problem]:
@@ -147,6 +157,9 @@ def _explain_one(fault: Mapping[str, Any], place: Place, document: Written) -> I
         yield _unknown_word(place, found, document)
     else:
         sentence = _WORDS.get(kind) or _PATTERN_WORDS.get(context.get("pattern", ""))
+        if kind in ("too_short", "too_long"):
+            bound = "at least" if kind == "too_short" else "at most"
+            sentence = f"must have {bound} {context.get('min_length', context.get('max_length'))}"
         message = sentence or (str(cause) if cause else fault["msg"].replace("Input should", "must"))
         yield document.problem(
             place.path,
@@ -202,7 +215,8 @@ def _misread(found: Any, place: Place, document: Written) -> str:
         return ""
     written = document.as_written(place.path, found)
     if isinstance(found, bool):
-        return f"; YAML reads a bare `{written}` as the boolean {str(found).lower()}: write it in quotes"
+        mend = "" if _choices(place.annotation) else ": write it in quotes"
+        return f"; YAML reads a bare `{written}` as the boolean {str(found).lower()}{mend}"
     if isinstance(found, int | float):
         return f'; YAML reads {written} as a number: write "{written}"'
     return ""

@@ -136,7 +136,8 @@ Duration = Annotated[
         {
             "type": "string",
             "pattern": r"^\d+(\.\d+)?\s*(us|ms|s|m|h|d)$",
-            "description": "a duration with its unit: us, ms, s, m, h or d",
+            "description": "a duration with its unit",
+            "x-units": "us ms s m h d",
             "examples": ["100ms", "1.5s", "72h"],
         }
     ),
@@ -151,7 +152,8 @@ Size = Annotated[
         {
             "type": "string",
             "pattern": r"^\d+(\.\d+)?\s*(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB)$",
-            "description": "bytes with their unit: B, kB, MB, GB, TB (decimal) or KiB, MiB, GiB, TiB (binary)",
+            "description": "bytes with their unit",
+            "x-units": "B, kB MB GB TB (decimal), KiB MiB GiB TiB (binary)",
             "examples": ["64MiB", "200MB"],
         }
     ),
@@ -166,7 +168,8 @@ Extent = Annotated[
         {
             "type": "string",
             "pattern": r"^[1-9]\d*\s*x\s*[1-9]\d*$",
-            "description": "WIDTHxHEIGHT in pixels",
+            "description": "WIDTHxHEIGHT",
+            "x-units": "px",
             "examples": ["192x160"],
         }
     ),

@@ -1,7 +1,7 @@
 """The record store's only writer: a thread that commits in groups and acknowledges after the commit.
 
 Nothing is acknowledged before `commit` returned. While the disk refuses, live results go on: what waits is
-kept up to `max_pending` entries and tried again; beyond that the newest are dropped unacknowledged, so their
+kept up to `max_pending` rows and tried again; beyond that the newest are dropped unacknowledged, so their
 agents keep them. One record that can never be stored does not hold up the others: it is counted and left out.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pipelines.errors import Rejected, Retryable
+from pipelines.errors import Retryable
 from pipelines.frame import FrameId
 from pipelines.result import Gap, Record
 from protos.wire.bulk import RecordRange
@@ -45,6 +45,11 @@ class Entry:
     gaps: Sequence[tuple[str, Gap]] = ()
     to: object = None
     batch: int | None = None
+
+    @property
+    def weight(self) -> int:
+        """Rows it makes."""
+        return len(self.far) + len(self.given) + len(self.gaps)
 
 
 class Acknowledged(Protocol):
@@ -88,6 +93,7 @@ class StoreWriter:
         self._max_pending = max_pending
         self._changed = threading.Condition()
         self._pending: list[Entry] = []
+        self._rows = 0
         self._writing = 0
         self._stopping = False
         self._flush = False
@@ -109,10 +115,11 @@ class StoreWriter:
     def submit(self, entry: Entry) -> bool:
         """Queue for the next commit; False when it is dropped because too much waits already."""
         with self._changed:
-            if self._stopping or len(self._pending) + self._writing >= self._max_pending:
+            if self._stopping or self._rows + entry.weight > self._max_pending:
                 self.dropped += 1
                 return False
             self._pending.append(entry)
+            self._rows += entry.weight
             self._changed.notify_all()
             return True
 
@@ -157,13 +164,14 @@ class StoreWriter:
                     log.exception("acknowledging %d commits failed", len(stored))
             with self._changed:
                 self._writing = 0
+                self._rows -= sum(entry.weight for entry in group)
                 self._changed.notify_all()
 
     def _write(self, group: Sequence[Entry]) -> list[Entry]:
         """Commit the group; one by one if a value in it is refused for good. Returns what is stored."""
         try:
             return list(group) if self._commit(group) else []
-        except Rejected as error:
+        except Exception as error:  # noqa: BLE001 - whatever one value provokes, the writer must live
             if len(group) == 1:
                 self.rejected += 1
                 log.error("left out of the record store: %s", error)  # noqa: TRY400 - words, not a trace

@@ -81,6 +81,17 @@ def keeps_connection(error: sqlite3.Error) -> bool:
     return _primary_code(error) in _KEEPS_CONNECTION
 
 
+def _format_of(db: sqlite3.Connection, path: Path) -> int:
+    """0 for a file without tables; ConfigError for one of a newer format."""
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if version > FORMAT:
+        raise ConfigError(
+            f"{path} has outbox format {version}, written by a newer nearfar; this one knows {FORMAT}. "
+            "Run the newer version until the outbox is empty, or choose another state_dir"
+        )
+    return version
+
+
 def connect(path: Path, *, max_pages: int | None = None) -> sqlite3.Connection:
     """The outbox at `path`, made if missing, in autocommit mode: the caller begins and commits.
 
@@ -91,12 +102,7 @@ def connect(path: Path, *, max_pages: int | None = None) -> sqlite3.Connection:
     """
     db = sqlite3.connect(path, timeout=0.2, isolation_level=None)
     try:
-        version = int(db.execute("PRAGMA user_version").fetchone()[0])
-        if version > FORMAT:
-            raise ConfigError(
-                f"{path} has outbox format {version}, written by a newer nearfar; this one knows {FORMAT}. "
-                "Run the newer version until the outbox is empty, or choose another state_dir"
-            )
+        version = _format_of(db, path)
         if version == 0:
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute("PRAGMA journal_mode = WAL")
@@ -122,9 +128,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     try:
         db = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=2.0)
         try:
-            version = int(db.execute("PRAGMA user_version").fetchone()[0])
-            if version != FORMAT:
-                raise ConfigError(f"{path} has outbox format {version}; this version reads format {FORMAT}")
+            _format_of(db, path)
         except BaseException:
             db.close()
             raise

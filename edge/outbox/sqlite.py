@@ -243,7 +243,9 @@ class SqliteOutbox:
             db.execute(f"PRAGMA incremental_vacuum({VACUUM_AT_MOST_PAGES})").fetchall()
 
     def _checkpoint(self, db: sqlite3.Connection) -> None:
-        _busy, _frames, done = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        # TRUNCATE does not say how much it moved, PASSIVE does; a reader in the way only delays the truncation.
+        done = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[2]
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         page_bytes = db.execute("PRAGMA page_size").fetchone()[0]
         self._tally.add("flash_bytes_written", max(0, done) * page_bytes)
         self._wal_bytes = self._wal_size()

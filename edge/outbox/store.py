@@ -250,10 +250,10 @@ class MemoryOutbox:
                 break
             self._give_up(stored, "bytes", uptime_us)
         for number in sorted(self._gaps):
-            if number in old_gaps or self._tally.get("bytes") > self._bounds.max_bytes:
-                if self._gaps.pop(number, None) is not None:
-                    self._tally.add("bytes", -GAP_BYTES)
-                    self._tally.add("gaps_dropped")
+            over = self._tally.get("bytes") > self._bounds.max_bytes
+            if (number in old_gaps or over) and self._gaps.pop(number, None) is not None:
+                self._tally.add("bytes", -GAP_BYTES)
+                self._tally.add("gaps_dropped")
 
     def _give_up(self, stored: Stored, why: str, uptime_us: int) -> None:
         self._remove(stored.number, f"evicted_{why}")

@@ -63,17 +63,17 @@ def _need_extras(config: PipelineConfig | WorkerConfig, file: Path) -> None:
 
 def _pipeline_lines(config: PipelineConfig) -> list[str]:
     streams = ", ".join(f"{name} ({stream.source.kind})" for name, stream in config.streams.items())
-    near = config.near
+    near, outbox = config.near, config.outbox
+    agent = config.agent or "(named at the first start)"
+    bounds = f"up to {format_size(outbox.max_bytes)} and {format_duration(outbox.max_age)}"
     return [
-        f"pipeline of agent {config.agent or '(named at the first start)'}: "
-        f"deadline {format_duration(config.deadline)}, policy {config.scheduler.policy}",
+        f"pipeline of agent {agent}: deadline {format_duration(config.deadline)}, policy {config.scheduler.policy}",
         f"streams: {streams}",
         f"near: {near.detector.kind} at {format_extent(near.detector.input)}" if near else "near: none",
         "far: "
         + (", ".join(f"{name} {link.url}" for name, link in config.links.items()) or "no link")
         + (f", model {config.far.model}" if config.far.model else ""),
-        f"outbox: up to {format_size(config.outbox.max_bytes)} and {format_duration(config.outbox.max_age)} "
-        f"in {config.state_dir}",
+        f"outbox: {bounds} in {config.state_dir}",
     ]
 
 

@@ -16,7 +16,8 @@ def schema(name: str) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of the `pipeline` or the `worker` file."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **MODELS[name].model_json_schema(),
+        # "serialization" is the mode that writes defaults as people do: 100ms, not 100000.
+        **MODELS[name].model_json_schema(mode="serialization"),
     }
 
 

@@ -1,6 +1,7 @@
 """The demo's link: what it does when, and which moments are judged."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 GRACE_AFTER_HEAL_S = 1.5
 """Far has to be back within this; until then a healthy phase is not judged for its far share."""
@@ -12,7 +13,7 @@ class Phase:
 
     name: str
     seconds: float
-    state: str  # pass | stall
+    state: Literal["pass", "stall"]
     rtt_ms: float
     good: bool
 

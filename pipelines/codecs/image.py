@@ -16,10 +16,11 @@ from pipelines.frame import Encoding, Picture
 
 _SOI, _EOI, _SOS, _TEM = 0xD8, 0xD9, 0xDA, 0x01
 _RESTARTS = range(0xD0, 0xD8)
-# Baseline, extended sequential and progressive Huffman: what libjpeg decodes at 8 bits.
-_FRAMES = (0xC0, 0xC1, 0xC2)
-# Every other start of frame (lossless, hierarchical, arithmetic); C4, C8 and CC are tables, not frames.
-_FOREIGN_FRAMES = (0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF)
+# Baseline and extended sequential Huffman: one pass over the picture, so time and memory follow its size.
+_FRAMES = (0xC0, 0xC1)
+# Every other start of frame (progressive, whose thousands of scans may cost seconds, lossless, hierarchical,
+# arithmetic); C4, C8 and CC are tables, not frames.
+_FOREIGN_FRAMES = (0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF)
 _LARGEST_SIDE_PX = 65500  # libjpeg's JPEG_MAX_DIMENSION
 
 
@@ -47,7 +48,7 @@ def read_header(data: bytes | memoryview) -> JpegHeader:
         elif marker == _TEM or marker in _RESTARTS:  # stands alone
             at += 2
         elif marker in (_EOI, _SOS) or marker in _FOREIGN_FRAMES:
-            raise Rejected(f"damaged or foreign JPEG: marker {marker:#04x} before a usable frame header")
+            raise Rejected(f"damaged JPEG or not a sequential one: marker {marker:#04x} at byte {at}")
         else:
             (length,) = struct.unpack_from(">H", data, at + 2)
             if length < 2:

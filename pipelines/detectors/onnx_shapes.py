@@ -2,7 +2,7 @@
 
 Exporters often freeze the shape of the example they traced (CenterFace declares [10, 3, 32, 32]) although the
 network is convolutional; the engine then refuses every other size. `free_shapes` forgets batch, height and
-width of the picture inputs and the shapes of outputs and intermediates, which are inferred anew. Inputs
+width of the picture inputs and the sizes of outputs and intermediates, which are inferred anew. Inputs
 that only repeat a weight are dropped, so that the engine may fold them. Weights and nodes are never touched.
 
 Field numbers are those of onnx.proto (ModelProto.graph 7; GraphProto.initializer 5, input 11, output 12,
@@ -10,7 +10,7 @@ value_info 13; TensorProto.name 8; ValueInfoProto.name 1, type 2; TypeProto.tens
 Tensor.shape 2; TensorShapeProto.dim 1): the format fixes them for ever.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pipelines.errors import Rejected
@@ -51,13 +51,13 @@ def _free_graph(graph: memoryview) -> bytes:
         graph,
         {
             _GRAPH_INPUT: free_input,
-            _GRAPH_OUTPUT: lambda value: _with_shape(value, lambda _: None),
+            _GRAPH_OUTPUT: lambda value: _with_shape(value, _free_all_axes),
             _GRAPH_VALUE_INFO: lambda _: None,
         },
     )
 
 
-def _with_shape(value: memoryview, change: Callable[[memoryview], bytes | None]) -> bytes:
+def _with_shape(value: memoryview, change: Callable[[memoryview], bytes]) -> bytes:
     def in_tensor(tensor: memoryview) -> bytes:
         return _rewrite(tensor, {_TENSOR_SHAPE: change})
 
@@ -77,7 +77,11 @@ def _free_picture_axes(shape: memoryview) -> bytes:
     )
 
 
-def _rewrite(message: memoryview, changes: dict[int, Callable[[memoryview], bytes | None]]) -> bytes:
+def _free_all_axes(shape: memoryview) -> bytes:
+    return _rewrite(shape, {_SHAPE_DIM: lambda _: b""})
+
+
+def _rewrite(message: memoryview, changes: Mapping[int, Callable[[memoryview], bytes | None]]) -> bytes:
     """The message with each field in `changes` replaced by what its function returns (None: left out)."""
     parts: list[bytes | memoryview] = []
     for field in _fields(message):

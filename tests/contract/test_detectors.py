@@ -30,7 +30,7 @@ def build(kind, folder, *, slow=False):
         )
     path = folder / f"{kind}-{slow}.onnx"
     if not path.exists():
-        write_centerface(path, slow_layers=40 if slow else 0)
+        write_centerface(path, slow_layers=20 if slow else 0)
     return CenterFace.from_config(
         SimpleNamespace(
             model=path,

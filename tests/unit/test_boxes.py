@@ -17,7 +17,7 @@ def scores(*values):
 
 def by_hand(all_boxes, all_scores, iou):
     """Greedy suppression as the definition says it."""
-    kept = []
+    kept: list[int] = []
     for i in np.argsort(-all_scores, kind="stable"):
         x1, y1, x2, y2 = all_boxes[i].astype(float)
         for j in kept:

@@ -6,7 +6,6 @@ import cv2
 import numpy as np
 import pytest
 
-from pipelines.codecs import image
 from pipelines.codecs.base import PictureLimits
 from pipelines.codecs.image import JpegCodec, read_header
 from pipelines.errors import Rejected
@@ -88,7 +87,7 @@ def no_decoder(monkeypatch):
     def refuse(*_):
         raise AssertionError("the decoder was called")
 
-    monkeypatch.setattr(image.cv2, "imdecode", refuse)
+    monkeypatch.setattr(cv2, "imdecode", refuse)
 
 
 def test_a_small_payload_that_claims_a_huge_picture_is_rejected_before_the_decoder_sees_it(no_decoder):
@@ -105,6 +104,12 @@ def test_too_many_decoded_bytes_are_rejected_even_when_the_pixels_are_few(no_dec
     data, encoding = codec.encode(street(), quality=80)
     with pytest.raises(Rejected, match="exceed the limit"):
         codec.decode(data, encoding, PictureLimits(pixels=1 << 30, decoded_bytes=encoding.decoded_bytes - 1))
+
+
+def test_too_many_pixels_are_rejected_even_when_their_bytes_are_allowed(no_decoder):
+    data, encoding = codec.encode(street(), quality=80)
+    with pytest.raises(Rejected, match="exceed the limit"):
+        codec.decode(data, encoding, PictureLimits(pixels=160 * 96 - 1, decoded_bytes=1 << 30))
 
 
 @pytest.mark.parametrize(
@@ -128,6 +133,13 @@ def test_a_grey_jpeg_announced_as_colour_is_rejected(no_decoder):
     grey = cv2.imencode(".jpg", np.zeros((96, 160), np.uint8))[1].tobytes()
     with pytest.raises(Rejected, match="the JPEG says"):
         codec.decode(grey, Encoding(codec="jpeg", quality=95, width_px=160, height_px=96), LIMITS)
+
+
+def test_a_progressive_jpeg_is_rejected_since_its_scans_may_cost_any_time(no_decoder):
+    flags = [cv2.IMWRITE_JPEG_PROGRESSIVE, 1]
+    progressive = cv2.imencode(".jpg", street(), flags)[1].tobytes()
+    with pytest.raises(Rejected, match="not a sequential one"):
+        codec.decode(progressive, Encoding(codec="jpeg", quality=95, width_px=160, height_px=96), LIMITS)
 
 
 def test_every_truncation_of_a_jpeg_is_rejected():

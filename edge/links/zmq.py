@@ -1,0 +1,281 @@
+"""The ZeroMQ link: `zmq://host:port`, one DEALER per connection, live and bulk on connections of their own.
+
+One I/O thread owns every socket; others queue messages and wake it. A frame that cannot be handed to the
+network at once is reported dropped: no stale queue builds up below us. It reconnects for ever.
+"""
+
+import contextlib
+import logging
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import zmq
+
+from edge.links.backoff import Backoff
+from edge.links.base import Connected, Deliver, Disconnected, Dropped, Received, Refused, Sent
+from edge.links.zmq_connection import GOODBYE_LINGER_MS, Connection, State, is_frame
+from pipelines.errors import Rejected
+from protos.wire import multipart
+from protos.wire.bulk import BulkBatch, Have
+from protos.wire.messages import ToWorker
+from protos.wire.session import Error, Goodbye, Hello, Lane, Ping, Pong, RejectReason, Welcome
+
+log = logging.getLogger(__name__)
+
+MOST_QUEUED = 64  # groups of messages per lane
+MOST_FRESH = 4
+SUPERSEDED_FOR_US = 30_000_000
+REFUSED_AGAIN_US = 500_000
+REFUSED_FOR_GOOD_US = 2_000_000
+LONGEST_POLL_US = 500_000
+
+
+@dataclass(slots=True)
+class _Lane:
+    """`current` is the newest welcomed connection; `retry_us` when to try again, None while one is trying."""
+
+    lane: Lane
+    outbound: deque[tuple[ToWorker, ...]] = field(default_factory=deque)
+    connections: list[Connection] = field(default_factory=list)
+    current: Connection | None = None
+    ready: bool = False
+    retry_us: int | None = 0
+    backoff: Backoff = field(default_factory=Backoff)
+
+
+class ZmqLink:
+    """A link to the worker at `url`; see `edge.links.base.Link` for the contract."""
+
+    def __init__(self, *, name: str, url: str, clock_us: Callable[[], int]) -> None:
+        self._name = name
+        self._address = url.removeprefix("zmq://")
+        self._clock_us = clock_us
+        self._lock = threading.Lock()
+        self._lanes = {lane: _Lane(lane) for lane in Lane}
+        self._wake_in, self._wake_out = socket.socketpair()
+        self._wake_in.setblocking(False)
+        self._wake_out.setblocking(False)
+        self._fresh_wanted = 0
+        self._closing = False
+        self._numbers = 0
+        self._bytes_closed = 0
+        self.bad_messages = 0
+        self._hello: Hello | None = None
+        self._deliver: Deliver = lambda _: None
+        self._thread = threading.Thread(target=self._run, name=f"link-{name}", daemon=True)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def start(self, hello: Hello, deliver: Deliver) -> None:
+        self._hello = hello
+        self._deliver = deliver
+        self._context = zmq.Context[zmq.Socket[bytes]](1)
+        self._thread.start()
+
+    def send(self, *messages: ToWorker, lane: Lane = Lane.LIVE) -> Sent:
+        side = self._lanes[lane]
+        with self._lock:
+            if not side.ready or self._closing:
+                return Sent.DOWN
+            if len(side.outbound) >= MOST_QUEUED:
+                return Sent.FULL
+            side.outbound.append(messages)
+        self._wake()
+        return Sent.ACCEPTED
+
+    def open_fresh(self) -> None:
+        with self._lock:
+            self._fresh_wanted = 1
+        self._wake()
+
+    def bytes_sent(self) -> int:
+        return self._bytes_closed + sum(c.bytes_sent for s in self._lanes.values() for c in tuple(s.connections))
+
+    def close(self) -> None:
+        with self._lock:
+            already, self._closing = self._closing, True
+        if already:
+            return
+        if self._thread.ident is not None:
+            self._wake()
+            self._thread.join(0.8)
+            self._context.term()
+        self._wake_in.close()
+        self._wake_out.close()
+
+    # -- the I/O thread -----------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError, OSError):  # full: it is awake; closed: it has ended
+            self._wake_in.send(b"\0")
+
+    def _run(self) -> None:
+        try:
+            while not self._closing:
+                self._wait()
+                self._drain_wake_ups()
+                for side in self._lanes.values():
+                    self._serve(side)
+        except Exception:
+            log.exception("link %s: its thread failed", self._name)
+        for side in self._lanes.values():
+            for connection in side.connections:
+                if connection.state is State.READY:
+                    connection.control(Goodbye(reason="the agent ends"))
+                self._bytes_closed += connection.bytes_sent
+                connection.close(linger_ms=GOODBYE_LINGER_MS)
+            side.connections.clear()
+
+    def _wait(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._wake_out, zmq.POLLIN)
+        now_us = self._clock_us()
+        due_us = now_us + LONGEST_POLL_US
+        for side in self._lanes.values():
+            if side.retry_us is not None:
+                due_us = min(due_us, side.retry_us)
+            for connection in side.connections:
+                out = zmq.POLLOUT if connection.waits_to_send else 0
+                poller.register(connection.dealer, zmq.POLLIN | out)
+                poller.register(connection.monitor, zmq.POLLIN)
+        poller.poll(max(0, -(-(due_us - now_us) // 1000)))
+
+    def _drain_wake_ups(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._wake_out.recv(4096):
+                pass
+
+    def _serve(self, side: _Lane) -> None:
+        now_us = self._clock_us()
+        for connection in tuple(side.connections):
+            self._read(side, connection)
+            self._look(side, connection)
+        self._send_queued(side)
+        self._end_old(side, now_us)
+        self._open_due(side, now_us)
+
+    def _look(self, side: _Lane, connection: Connection) -> None:
+        """What the monitor says: greet on the handshake, notice the end."""
+        for shaken in connection.happened():
+            if shaken and connection.state is State.CONNECTING:
+                connection.enter(State.GREETING, self._clock_us())
+                self._greet(side, connection)
+            elif not shaken:
+                connection.broke("connection lost" if connection is side.current else "no connection")
+        connection.flush()
+
+    def _greet(self, side: _Lane, connection: Connection) -> None:
+        if self._hello is not None:
+            connection.control(replace(self._hello, lane=side.lane))
+
+    def _read(self, side: _Lane, connection: Connection) -> None:
+        while (parts := connection.receive()) is not None:
+            arrived_us = self._clock_us()
+            agent = self._hello.agent if self._hello is not None else ""
+            try:
+                message = multipart.unpack_to_agent(parts, agent=agent)
+            except Rejected as error:
+                self.bad_messages += 1
+                log.debug("link %s: %s", self._name, error)
+                continue
+            match message:
+                case Welcome():
+                    self._welcomed(side, connection, message)
+                case Error(reason=RejectReason.HELLO_REQUIRED):
+                    connection.enter(State.GREETING, arrived_us)
+                    self._greet(side, connection)
+                case Error() if connection.state is State.GREETING:
+                    self._deliver(Refused(side.lane, message))
+                    connection.broke(f"refused: {message.text}")
+                    side.retry_us = arrived_us + (REFUSED_AGAIN_US if message.retry else REFUSED_FOR_GOOD_US)
+                case Ping():
+                    resident_us = self._clock_us() - arrived_us
+                    connection.control(
+                        Pong(nonce=message.nonce, arrived_mono_us=arrived_us, resident_us=resident_us)
+                    )
+                case _:
+                    self._deliver(Received(side.lane, connection.number, message, arrived_us))
+
+    def _welcomed(self, side: _Lane, connection: Connection, welcome: Welcome) -> None:
+        now_us = self._clock_us()
+        connection.enter(State.READY, now_us)
+        side.backoff.reset()
+        side.retry_us = None
+        if side.current is not None and side.current.number > connection.number:
+            connection.superseded_us = now_us  # a newer one was quicker
+            return
+        if side.current is not None and side.current is not connection:
+            side.current.superseded_us = now_us
+        side.current = connection
+        with self._lock:
+            side.ready = True
+        self._deliver(Connected(side.lane, connection.number, welcome))
+
+    def _send_queued(self, side: _Lane) -> None:
+        while True:
+            with self._lock:
+                if not side.outbound:
+                    return
+                group = side.outbound.popleft()
+            for place, message in enumerate(group):
+                if side.current is not None and side.current.send(message):
+                    continue
+                for left in group[place:]:
+                    if is_frame(left) or isinstance(left, BulkBatch | Have):
+                        self._deliver(Dropped(side.lane, left))
+                break
+
+    def _end_old(self, side: _Lane, now_us: int) -> None:
+        for connection in tuple(side.connections):
+            if connection.overdue(now_us):
+                connection.broke("no answer from the worker")
+            old = connection.superseded_us
+            if old is not None and now_us - old > SUPERSEDED_FOR_US:
+                connection.broke("superseded")
+            if connection.state is not State.BROKEN:
+                continue
+            side.connections.remove(connection)
+            self._bytes_closed += connection.bytes_sent
+            connection.close()
+            if connection is side.current:
+                self._lost(side, connection)
+            if side.current is None and not side.connections and side.retry_us is None:
+                side.retry_us = now_us + side.backoff.next_us()
+
+    def _lost(self, side: _Lane, connection: Connection) -> None:
+        """The newest welcomed connection ended; an older one that still lives takes its place."""
+        ready = [c for c in side.connections if c.state is State.READY]
+        side.current = ready[-1] if ready else None
+        if side.current is not None:
+            side.current.superseded_us = None
+            return
+        with self._lock:
+            side.ready = False
+            left, side.outbound = side.outbound, deque()
+        for group in left:
+            for message in group:
+                if is_frame(message) or isinstance(message, BulkBatch | Have):
+                    self._deliver(Dropped(side.lane, message))
+        self._deliver(Disconnected(side.lane, connection.number, connection.reason))
+
+    def _open_due(self, side: _Lane, now_us: int) -> None:
+        fresh = False
+        if side.lane is Lane.LIVE:
+            with self._lock:
+                fresh, self._fresh_wanted = bool(self._fresh_wanted), 0
+            fresh = fresh and len(side.connections) < MOST_FRESH
+        due = side.retry_us is not None and now_us >= side.retry_us
+        if not (fresh or due):
+            return
+        side.retry_us = None
+        self._numbers += 1
+        side.connections.append(
+            Connection(
+                self._context, number=self._numbers, lane=side.lane, address=self._address, now_us=now_us
+            )
+        )

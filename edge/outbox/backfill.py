@@ -1,0 +1,173 @@
+"""Sends what the outbox keeps, as the pacing allows, and notes what the cloud has taken.
+
+Stored records go by priority, then age; outcomes of far answers and gaps ride along, or go alone when they have
+waited long enough. Nothing is removed here: numbers that were acknowledged are handed to the next commit.
+"""
+
+from collections.abc import Callable, Sequence
+
+from edge.links.base import Sent
+from edge.outbox.memory import Held, HeldRecords
+from edge.outbox.pacing import LARGE_BYTES, Pacing
+from edge.outbox.store import Key, OutboxStore, StoredGap
+from edge.outbox.uplink import Uplink, with_age
+from pipelines.errors import Rejected
+from pipelines.result import Record
+from protos.wire import records as wire_records
+from protos.wire.bulk import Ack, BulkBatch
+from protos.wire.session import Limits
+
+BATCH_RECORDS = 256
+BATCH_GAPS = 256
+OUTCOMES_EVERY_US = 1_000_000
+SEND_AGAIN_US = 100_000
+MESSAGE_SLACK_BYTES = 1024
+
+
+class Backfill:
+    """Owned by the writer's thread. `held` and `outcomes` are the keeper's pools of records in memory."""
+
+    def __init__(
+        self,
+        *,
+        store: OutboxStore,
+        agent: str,
+        send: Callable[[BulkBatch], Sent],
+        held: HeldRecords,
+        outcomes: HeldRecords,
+    ) -> None:
+        self._store = store
+        self._agent = agent
+        self._send = send
+        self._held = held
+        self._outcomes = outcomes
+        self._uplink = Uplink()
+        self._limits: Limits | None = None
+        self._not_before_us = 0
+        self.pacing = Pacing()
+        self.acknowledged: set[int] = set()
+        self.acknowledged_gaps: set[int] = set()
+        self.unreadable: set[int] = set()
+        self.sent_uncommitted = 0
+        self.batches_sent = 0
+        self.bytes_sent = 0
+
+    def reachable(self, *, connected: bool, limits: Limits | None, now_us: int) -> None:
+        """A connection of the bulk lane came or went; what was in flight was on another one."""
+        self._uplink.dissolve_all()
+        self.pacing.reachable(connected=connected, now_us=now_us)
+        self._limits = limits if limits is not None else self._limits
+        self._not_before_us = now_us
+
+    def dropped(self, batch: int, now_us: int) -> None:
+        """The link could not hand an accepted batch to the network."""
+        self._uplink.dissolve(batch)
+        self._not_before_us = now_us + SEND_AGAIN_US
+
+    def acked(self, ack: Ack) -> list[Key]:
+        """Note what the cloud has; the records that it took from memory before any store had them."""
+        uncommitted: list[Key] = []
+        for batch in ack.batches:
+            carried = self._uplink.acked(batch)
+            if carried is None:
+                continue
+            self.acknowledged |= carried.entries
+            self.acknowledged_gaps |= carried.gaps
+            for key, record in carried.memory.items():
+                self._outcomes.drop_if_same(key, record)
+                if self._held.drop_if_same(key, record):
+                    uncommitted.append(key)
+        self.sent_uncommitted += len(uncommitted)
+        return uncommitted
+
+    def committed(self) -> None:
+        """What was acknowledged is out of the store."""
+        self.acknowledged.clear()
+        self.acknowledged_gaps.clear()
+        self.unreadable.clear()
+
+    def carries(self, key: Key) -> bool:
+        return self._uplink.carries(key)
+
+    def turn(self, now_us: int, *, at_once: bool, store_fails: bool) -> int | None:
+        """Send what may go; when to ask again, None if only news can change anything.
+
+        `at_once`: outcomes do not wait for company. `store_fails`: held records go up from memory. May raise
+        Retryable when the store cannot be read.
+        """
+        self._uplink.dissolve_overdue(now_us)
+        if not self.pacing.connected:
+            return None
+        while self._uplink.has_room:
+            if now_us < self._not_before_us:
+                return self._not_before_us
+            outcomes_us = self._outcomes_due_us(now_us, at_once=at_once)
+            outcomes_due = outcomes_us is not None and now_us >= outcomes_us
+            if not (self._stored_left() or outcomes_due or (store_fails and self._waiting(self._held))):
+                return min(
+                    (t for t in (outcomes_us, self._uplink.overdue_us()) if t is not None), default=None
+                )
+            allowance_bytes = self.pacing.allowance_bytes(now_us)
+            if allowance_bytes == 0:
+                return max(self.pacing.due_us(now_us), now_us + 1000)
+            if not self._send_one(allowance_bytes, now_us, store_fails=store_fails):
+                self._not_before_us = now_us + SEND_AGAIN_US
+        return self._uplink.overdue_us()
+
+    def _stored_left(self) -> bool:
+        ledger = self._store.ledger()
+        records = ledger.pending - len(self._uplink.busy_entries() | self.acknowledged | self.unreadable)
+        return records > 0 or ledger.gaps - len(self._uplink.busy_gaps() | self.acknowledged_gaps) > 0
+
+    def _waiting(self, pool: HeldRecords) -> list[tuple[Key, Held]]:
+        return [(key, held) for key, held in pool.items() if not self._uplink.carries(key)]
+
+    def _outcomes_due_us(self, now_us: int, *, at_once: bool) -> int | None:
+        waiting = self._waiting(self._outcomes)
+        if not waiting:
+            return None
+        if at_once or len(waiting) >= BATCH_RECORDS:
+            return now_us
+        return waiting[0][1].at_us + OUTCOMES_EVERY_US
+
+    def _send_one(self, allowance_bytes: int, now_us: int, *, store_fails: bool) -> bool:
+        """Build a batch and hand it to the link; False if there was none to build or the link did not take it."""
+        most = BATCH_RECORDS
+        max_bytes = min(allowance_bytes, LARGE_BYTES)
+        if self._limits is not None:
+            most = min(most, self._limits.batch_records)
+            room = min(self._limits.decompressed_bytes, self._limits.message_bytes - MESSAGE_SLACK_BYTES)
+            max_bytes = min(max_bytes, room)
+        stored, gaps = self._stored_to_send(most, max_bytes)
+        memory: dict[Key, tuple[Record, int]] = {}
+        pools = [*self._waiting(self._outcomes), *(self._waiting(self._held) if store_fails else ())]
+        for key, held in pools[: most - len(stored)]:
+            memory[key] = (held.record, held.age_us(now_us))
+        if not (stored or gaps or memory):
+            return False
+        records = {
+            number: with_age(record, self._store.uptime_us(now_us) - born)
+            for number, (record, born) in stored.items()
+        }
+        batch, carried = self._uplink.build(stored=records, memory=memory, gaps=gaps, now_us=now_us)
+        if self._send(batch) is not Sent.ACCEPTED:
+            return False
+        self._uplink.sent(carried)
+        self.pacing.sent(carried.wire_bytes, now_us)
+        self.batches_sent += 1
+        self.bytes_sent += carried.wire_bytes
+        return True
+
+    def _stored_to_send(
+        self, most: int, max_bytes: int
+    ) -> tuple[dict[int, tuple[Record, int]], Sequence[StoredGap]]:
+        """Records by number with the uptime they were born at, and gaps."""
+        busy = self._uplink.busy_entries() | self.acknowledged | self.unreadable
+        records: dict[int, tuple[Record, int]] = {}
+        for stored in self._store.peek(limit=most, max_bytes=max_bytes, exclude=busy):
+            try:
+                records[stored.number] = (wire_records.decode(stored.data, self._agent), stored.born_us)
+            except Rejected:
+                self.unreadable.add(stored.number)
+        busy_gaps = self._uplink.busy_gaps() | self.acknowledged_gaps
+        return records, self._store.gaps(limit=BATCH_GAPS, exclude=busy_gaps)

@@ -1,0 +1,51 @@
+"""Frames without a record, coalesced: one range per run of neighbours, not one row per frame.
+
+Seqs are added one by one per (stream, reason, detail) and taken as ranges about every two seconds, so that a
+gate that drops every other frame for a day costs little. A seq that is added twice counts once.
+"""
+
+from pipelines.result import Gap, GapReason
+
+Kind = tuple[str, GapReason, str]
+
+
+class GapRanges:
+    """Ranges not yet written down; `since_us` is when the oldest of them began, None when there is none."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[Kind, list[tuple[int, int]]] = {}
+        self.since_us: int | None = None
+
+    def __len__(self) -> int:
+        return sum(len(ranges) for ranges in self._ranges.values())
+
+    def add(self, *, stream: str, seq: int, reason: GapReason, detail: str, now_us: int) -> None:
+        ranges = self._ranges.setdefault((stream, reason, detail), [])
+        if self.since_us is None:
+            self.since_us = now_us
+        if ranges and ranges[-1][0] <= seq <= ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], max(seq, ranges[-1][1]))
+        else:
+            ranges.append((seq, seq))
+
+    def peek(self, run: bytes) -> list[Gap]:
+        """Every range as a Gap of `run`, sorted and without overlaps."""
+        return [
+            Gap(run=run, stream=stream, first=first, last=last, reason=reason, detail=detail)
+            for (stream, reason, detail), ranges in sorted(self._ranges.items())
+            for first, last in _merged(ranges)
+        ]
+
+    def clear(self) -> None:
+        self._ranges.clear()
+        self.since_us = None
+
+
+def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return merged

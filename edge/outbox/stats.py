@@ -1,0 +1,64 @@
+"""The outbox in numbers, as the agent's summary, its metrics and its exit need them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from edge.outbox.bounds import Ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxStats:
+    """As of the last turn. `committed = acked + pending + Σ evicted + set_aside` over the life of the store.
+
+    `uncommitted` records wait in memory because the store fails for now, `lost` did not fit there and
+    `sent_uncommitted` reached the cloud from there. `*_pending` wait in memory; gaps, also in the store.
+    `commit_p99_us`: from a record's arrival to its commit, over the last 500.
+    """
+
+    committed: int = 0
+    acked: int = 0
+    pending: int = 0
+    evicted: dict[str, int] = field(default_factory=dict)
+    set_aside: int = 0
+    set_aside_files: int = 0
+    uncommitted: int = 0
+    lost: int = 0
+    sent_uncommitted: int = 0
+    far_pending: int = 0
+    outcomes_pending: int = 0
+    gaps_pending: int = 0
+    batches_sent: int = 0
+    bytes: int = 0
+    bytes_sent: int = 0
+    flash_bytes_written: int = 0
+    commit_p99_us: int = 0
+    last_error: str = ""
+
+    @classmethod
+    def of(cls, ledger: Ledger, *, ranges: int, **more: Any) -> "OutboxStats":
+        """The store's numbers, `ranges` of gaps in memory, and whatever else is known."""
+        return cls(
+            committed=ledger.committed,
+            acked=ledger.acked,
+            pending=ledger.pending,
+            evicted=ledger.evicted,
+            set_aside=ledger.set_aside,
+            set_aside_files=ledger.set_aside_files,
+            gaps_pending=ledger.gaps + ranges,
+            bytes=ledger.bytes,
+            flash_bytes_written=ledger.flash_bytes_written,
+            **more,
+        )
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is left that the cloud must learn."""
+        waiting = (
+            self.pending + self.uncommitted + self.far_pending + self.outcomes_pending + self.gaps_pending
+        )
+        return waiting == 0
+
+    @property
+    def balance(self) -> int:
+        """0 when the law holds."""
+        return self.committed - self.acked - self.pending - sum(self.evicted.values()) - self.set_aside

@@ -1,0 +1,247 @@
+"""The outbox writer: one thread that owns the store, fed by an inbox.
+
+Every public method only enqueues and returns at once, so the dispatcher never waits for a disk. All that is
+queued when the thread wakes is committed as one group. Errors of the disk never leave this thread: they show in
+`stats().last_error`, and work goes on when the disk does.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterable
+
+from edge.links.base import Sent
+from edge.outbox.keeper import Keeper
+from edge.outbox.stats import OutboxStats
+from edge.outbox.store import OutboxStore
+from pipelines.errors import NearfarError
+from pipelines.frame import FrameId
+from pipelines.result import GapReason, Record
+from protos.wire.bulk import Ack, BulkBatch
+from protos.wire.session import Limits
+
+log = logging.getLogger(__name__)
+
+Event = Callable[[Keeper, int], None]
+
+GROUP_AT_MOST = 1024
+FINISH_AGAIN_S = 0.05
+
+
+class OutboxWriter:
+    """Owns `store` from `start` on. `on_committed` and `send` are called from the writer's thread and must not
+    block. `clock_us` is the monotonic clock."""
+
+    def __init__(
+        self,
+        *,
+        store: OutboxStore,
+        agent: str,
+        run: bytes,
+        clock_us: Callable[[], int],
+        on_committed: Callable[[FrameId], None],
+        send: Callable[[BulkBatch], Sent],
+        grace_us: int = 1_000_000,
+        max_memory_records: int = 4096,
+    ) -> None:
+        self._clock_us = clock_us
+        self._keeper = Keeper(
+            store=store,
+            agent=agent,
+            run=run,
+            clock_us=clock_us,
+            on_committed=on_committed,
+            send=send,
+            grace_us=grace_us,
+            max_memory_records=max_memory_records,
+        )
+        self._inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._posted = 0
+        self._handled = 0  # written by the thread, together with _stats
+        self._stats = OutboxStats()
+        self._give_up_us: int | None = None
+        self._opened = threading.Event()
+        self._refusal: NearfarError | None = None
+        self._thread = threading.Thread(target=self._run, name="outbox-writer", daemon=True)
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open the store on the writer's thread; ConfigError if a newer version wrote it."""
+        self._thread.start()
+        self._opened.wait()
+        if self._refusal is not None:
+            self._thread.join()
+            raise self._refusal
+
+    def reserve_now(self, streams: Iterable[str], *, timeout_us: int = 1_000_000) -> bool:
+        """Reserve the first frames of `streams` and wait until that is written; False if it was not in time."""
+        names = list(streams)
+        written = threading.Event()
+
+        def reserve(keeper: Keeper, now_us: int) -> None:
+            for name in names:
+                keeper.captured(name, 0)
+            if keeper.write(now_us):
+                written.set()
+
+        self._post(reserve)
+        return written.wait(timeout_us / 1e6)
+
+    def stop(self, timeout_us: int = 1_000_000) -> bool:
+        """Everything into the store, marks exact, store closed; False if that did not work out in time."""
+        if not self._thread.is_alive():
+            return self._stats.uncommitted == 0
+        self._give_up_us = self._clock_us() + timeout_us
+        self._inbox.put(None)
+        self._thread.join(timeout_us / 1e6 + 0.5)
+        return not self._thread.is_alive() and self._stats.uncommitted == 0
+
+    def stats(self) -> OutboxStats:
+        """As of the writer's last turn."""
+        return self._stats
+
+    def empty(self) -> bool:
+        """Whether nothing is left that the cloud must learn, counting what is still in the inbox."""
+        with self._lock:
+            return self._posted == self._handled and self._stats.empty
+
+    # -- what it is told ----------------------------------------------------------------------------------
+
+    def append(self, record: Record) -> None:
+        """An answer given near, tracked or missed: commit it, then `on_committed(record.id)`."""
+        came_us = self._clock_us()
+        self._post(lambda keeper, _: keeper.append(record, came_us))
+
+    def far_answered(self, record: Record) -> None:
+        """An answer given far: kept in memory until the worker has it, in the store if it does not say so."""
+        came_us = self._clock_us()
+        self._post(lambda keeper, _: keeper.far_answered(record, came_us))
+
+    def late_far(self, frame_id: FrameId) -> None:
+        """A far result came after another answer was given; flags the record if it has not gone up."""
+        self._post(lambda keeper, now_us: keeper.late_far(frame_id, now_us))
+
+    def gap(self, *, stream: str, seq: int, reason: GapReason, detail: str = "") -> None:
+        """A frame of this run that gets no record."""
+        self._post(
+            lambda keeper, now_us: keeper.gap(
+                stream=stream, seq=seq, reason=reason, detail=detail, now_us=now_us
+            )
+        )
+
+    def captured(self, stream: str, seq: int) -> None:
+        """`seq` was given to a frame; reserves ahead. Call it for every frame, from any thread."""
+        self._post(lambda keeper, _: keeper.captured(stream, seq))
+
+    def settled(self, stream: str, seq: int) -> None:
+        """The frame is answered and released."""
+        self._post(lambda keeper, _: keeper.settled(stream, seq))
+
+    def acked_live(self, ack: Ack) -> None:
+        """An Ack of the live lane: far results the worker's store has."""
+        self._post(lambda keeper, now_us: keeper.acked_live(ack, now_us))
+
+    def acked_bulk(self, ack: Ack) -> None:
+        """An Ack of the bulk lane: batches the worker's store has whole."""
+        self._post(lambda keeper, _: keeper.acked_bulk(ack))
+
+    def dropped(self, batch: int) -> None:
+        """The link could not hand BulkBatch number `batch` to the network after all."""
+        self._post(lambda keeper, now_us: keeper.backfill.dropped(batch, now_us))
+
+    def reachable(self, *, connected: bool, limits: Limits | None = None) -> None:
+        """A connection of the bulk lane was welcomed, or the lane has none any more."""
+        self._post(
+            lambda keeper, now_us: keeper.backfill.reachable(
+                connected=connected, limits=limits, now_us=now_us
+            )
+        )
+
+    def observe_live(
+        self, *, in_flight_bytes: int, over_budget: bool, bytes_per_s: float, queueing_us: int
+    ) -> None:
+        """How the live lane does; about every 50 ms."""
+        self._post(
+            lambda keeper, now_us: keeper.backfill.pacing.observe(
+                in_flight_bytes=in_flight_bytes,
+                over_budget=over_budget,
+                bytes_per_s=bytes_per_s,
+                queueing_us=queueing_us,
+                now_us=now_us,
+            )
+        )
+
+    def flush(self) -> None:
+        """Let gaps and outcomes go up now instead of waiting for company: the clip has ended."""
+        self._post(lambda keeper, _: keeper.flush())
+
+    # -- the thread ---------------------------------------------------------------------------------------
+
+    def _post(self, event: Event) -> None:
+        with self._lock:
+            self._posted += 1
+        self._inbox.put(event)
+
+    def _run(self) -> None:
+        try:
+            self._keeper.open(self._clock_us())
+        except NearfarError as error:
+            self._refusal = error
+            self._opened.set()
+            return
+        due_us = self._turn()
+        self._opened.set()
+        stopping = False
+        while not stopping:
+            events, stopping = self._next_events(due_us)
+            for event in events:
+                self._handle(event)
+            if not stopping:
+                due_us = self._turn()
+            self._publish(len(events))
+        self._finish()
+
+    def _next_events(self, due_us: int) -> tuple[list[Event], bool]:
+        events: list[Event] = []
+        try:
+            item = self._inbox.get(timeout=max(0, due_us - self._clock_us()) / 1e6)
+            while item is not None:
+                events.append(item)
+                if len(events) >= GROUP_AT_MOST:
+                    return events, False
+                item = self._inbox.get_nowait()
+        except queue.Empty:
+            return events, False
+        return events, True
+
+    def _handle(self, event: Event) -> None:
+        try:
+            event(self._keeper, self._clock_us())
+        except Exception:  # one event that cannot be handled must not end the outbox
+            log.exception("the outbox could not handle an event")
+
+    def _turn(self) -> int:
+        now_us = self._clock_us()
+        try:
+            return self._keeper.turn(now_us)
+        except Exception:  # a callback's fault must not end the outbox
+            log.exception("the outbox could not finish a turn")
+            return now_us + 1_000_000
+
+    def _finish(self) -> None:
+        try:
+            while not self._keeper.finish(self._clock_us()):
+                if self._give_up_us is None or self._clock_us() >= self._give_up_us:
+                    log.error("the outbox could not write everything before the end")
+                    break
+                threading.Event().wait(FINISH_AGAIN_S)
+        finally:
+            self._keeper.close(self._clock_us())
+            self._publish(0)
+
+    def _publish(self, handled: int) -> None:
+        with self._lock:
+            self._handled += handled
+            self._stats = self._keeper.stats()

@@ -1,0 +1,36 @@
+"""`nearfar cloud`: run a worker."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from nearfar import process
+
+
+@click.command(name="cloud")
+@click.argument("worker", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a key, e.g. drain=5s."
+)
+@click.option("--log-level", default="warning", show_default=True, type=click.Choice(process.LOG_LEVELS))
+def command(worker: Path | None, overrides: tuple[str, ...], log_level: str) -> None:
+    """Serve the models of WORKER to agents and keep one record per frame.
+
+    Prints one JSON `ready` line with the bound addresses and runs until SIGTERM. Then it admits nothing more,
+    finishes what it has, commits and acknowledges it. Exits 0 after a clean drain, 1 if work was left over,
+    2 when WORKER has to be mended.
+    """
+    process.set_up_logging(log_level)
+    stop = process.stop_on_signals()
+    from cloud.config import load_worker  # noqa: PLC0415 - models and stores load only when a worker runs
+    from cloud.worker import Worker  # noqa: PLC0415
+    from pipelines import runtime  # noqa: PLC0415
+
+    runtime.tune()
+    running = Worker(load_worker(worker, overrides))
+    running.start()
+    process.ready(**running.ready_fields())
+    stop.wait()
+    if not running.drain():
+        sys.exit(process.FAILED)

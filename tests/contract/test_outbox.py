@@ -1,0 +1,224 @@
+"""What every outbox store promises, whatever it is made of."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from edge.outbox.bounds import GAP_BYTES, RECORD_BYTES, Bounds
+from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.store import Changes, MemoryOutbox, OutboxStore, Watermark
+from pipelines.result import Gap, GapReason
+from tests.support.outboxes import OLD_RUN, RUN, SECOND, entry
+
+Make = Callable[[Bounds], OutboxStore]
+HOUR = 3600 * SECOND
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+    made: list[OutboxStore] = []
+
+    def build(bounds: Bounds) -> OutboxStore:
+        store: OutboxStore
+        if request.param == "memory":
+            store = MemoryOutbox(bounds=bounds)
+        else:
+            store = SqliteOutbox(tmp_path / "outbox.db", bounds=bounds)
+        store.open(0)
+        made.append(store)
+        return store
+
+    yield build
+    for store in made:
+        store.close(0)
+
+
+@pytest.fixture
+def store(make: Make) -> OutboxStore:
+    return make(Bounds())
+
+
+def seqs(store: OutboxStore, *, limit: int = 100, max_bytes: int = 1 << 20) -> list[int]:
+    return [s.key[2] for s in store.peek(limit=limit, max_bytes=max_bytes)]
+
+
+def numbers(store: OutboxStore) -> dict[int, int]:
+    return {s.key[2]: s.number for s in store.peek(limit=1000, max_bytes=1 << 30)}
+
+
+def gap(first: int, last: int, reason: GapReason = GapReason.SHED, detail: str = "") -> Gap:
+    return Gap(run=RUN, stream="door", first=first, last=last, reason=reason, detail=detail)
+
+
+def test_what_is_committed_is_found_as_it_was(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(7, size=300, priority=2, age_us=40_000)]), SECOND)
+    (stored,) = store.peek(limit=10, max_bytes=1 << 20)
+    assert (stored.key, stored.priority, stored.data) == ((RUN, "door", 7), 2, b"\x07" * 300)
+    assert store.uptime_us(SECOND) - stored.born_us == 40_000
+    assert store.find((RUN, "door", 7)) == stored
+    assert store.find((RUN, "door", 8)) is None
+
+
+def test_looking_removes_nothing(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(1), entry(2)]), 0)
+    assert seqs(store) == seqs(store) == [1, 2]
+
+
+def test_higher_priority_goes_first_then_the_oldest(store: OutboxStore) -> None:
+    store.commit(
+        Changes(entries=[entry(1, priority=0), entry(2), entry(3, priority=2), entry(4, age_us=SECOND)]),
+        SECOND,
+    )
+    assert seqs(store) == [3, 4, 2, 1]
+
+
+def test_a_look_is_bounded_by_rows_and_bytes_and_shows_one_record_however_large(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(n, size=1000) for n in range(1, 6)]), 0)
+    assert seqs(store, limit=2) == [1, 2]
+    assert seqs(store, max_bytes=2 * (1000 + RECORD_BYTES)) == [1, 2]
+    assert seqs(store, max_bytes=1) == [1]
+
+
+def test_records_in_flight_are_not_shown_again(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(1), entry(2), entry(3)]), 0)
+    busy = {numbers(store)[1], numbers(store)[2]}
+    assert [s.key[2] for s in store.peek(limit=10, max_bytes=1 << 20, exclude=busy)] == [3]
+
+
+def test_only_what_is_acknowledged_leaves_and_only_once_counts(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(1), entry(2)]), 0)
+    number = numbers(store)[1]
+    store.commit(Changes(acknowledged=[number]), 0)
+    store.commit(Changes(acknowledged=[number]), 0)
+    ledger = store.ledger()
+    assert seqs(store) == [2]
+    assert (ledger.committed, ledger.acked, ledger.pending, ledger.balance) == (2, 1, 1, 0)
+
+
+def test_a_second_record_of_one_identity_takes_the_place_of_the_first(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(1, size=10)]), 0)
+    store.commit(Changes(entries=[entry(1, size=20)]), 0)
+    (stored,) = store.peek(limit=10, max_bytes=1 << 20)
+    assert len(stored.data) == 20
+    assert (store.ledger().committed, store.ledger().pending) == (1, 1)
+    assert store.ledger().bytes == 20 + RECORD_BYTES
+
+
+def test_acknowledging_what_was_sent_keeps_what_came_after(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(1, size=10)]), 0)
+    sent = numbers(store)[1]
+    store.commit(Changes(entries=[entry(1, size=20)]), 0)
+    store.commit(Changes(acknowledged=[sent]), 0)
+    assert seqs(store) == [1]
+    assert store.ledger().balance == 0
+
+
+def test_numbers_are_never_given_twice(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(1)]), 0)
+    first = numbers(store)[1]
+    store.commit(Changes(acknowledged=[first]), 0)
+    store.commit(Changes(entries=[entry(2)]), 0)
+    assert numbers(store)[2] > first
+
+
+def test_a_record_too_old_is_given_up_counted_and_explained(make: Make) -> None:
+    store = make(Bounds(max_age_us=HOUR))
+    store.commit(Changes(entries=[entry(1, priority=2)]), 0)
+    store.commit(Changes(entries=[entry(2)]), HOUR // 2)
+    store.commit(Changes(), HOUR + 1)
+    assert seqs(store) == [2]
+    assert store.ledger().evicted == {"age": 1, "bytes": 0}
+    assert store.ledger().balance == 0
+    assert [g.gap for g in store.gaps(limit=10)] == [gap(1, 1, GapReason.EVICTED, "age")]
+
+
+def test_beyond_its_bytes_the_lowest_priority_goes_first_and_of_it_the_oldest(make: Make) -> None:
+    size = 1000 - RECORD_BYTES
+    store = make(Bounds(max_bytes=5000))
+    store.commit(
+        Changes(
+            entries=[entry(n, size=size, priority=p) for n, p in ((1, 2), (2, 0), (3, 1), (4, 0), (5, 1))]
+        ),
+        0,
+    )
+    assert sorted(seqs(store)) == [1, 2, 3, 4, 5]
+    store.commit(Changes(entries=[entry(6, size=size)]), SECOND)
+    assert sorted(seqs(store)) == [1, 3, 5, 6]
+    ledger = store.ledger()
+    assert ledger.evicted == {"age": 0, "bytes": 2}
+    assert ledger.bytes <= 5000
+    assert ledger.balance == 0
+
+
+def test_neighbours_given_up_one_by_one_are_one_gap(make: Make) -> None:
+    store = make(Bounds(max_bytes=5000))
+    for n in range(1, 21):
+        store.commit(Changes(entries=[entry(n, size=1000 - RECORD_BYTES)]), n)
+    kept = sorted(seqs(store))
+    assert [g.gap for g in store.gaps(limit=10)] == [gap(1, kept[0] - 1, GapReason.EVICTED, "bytes")]
+    assert store.ledger().balance == 0
+
+
+def test_gaps_stay_until_they_are_acknowledged(store: OutboxStore) -> None:
+    store.commit(Changes(gaps=[gap(1, 3), gap(9, 9)]), 0)
+    first, second = store.gaps(limit=10)
+    assert (first.gap, second.gap) == (gap(1, 3), gap(9, 9))
+    assert store.gaps(limit=10, exclude={first.number}) == [second]
+    store.commit(Changes(acknowledged_gaps=[first.number]), 0)
+    assert store.gaps(limit=10) == [second]
+    assert (store.ledger().gaps, store.ledger().bytes) == (1, GAP_BYTES)
+
+
+def test_a_gap_that_grew_while_it_was_sent_is_sent_again_whole(store: OutboxStore) -> None:
+    store.commit(Changes(gaps=[gap(1, 3)]), 0)
+    (sent,) = store.gaps(limit=10)
+    store.commit(Changes(gaps=[gap(4, 6)]), 0)
+    store.commit(Changes(acknowledged_gaps=[sent.number]), 0)
+    assert [g.gap for g in store.gaps(limit=10)] == [gap(1, 6)]
+
+
+def test_gaps_are_bounded_too(make: Make) -> None:
+    store = make(Bounds(max_bytes=4096))
+    store.commit(Changes(gaps=[gap(n, n) for n in range(1, 201, 2)]), 0)
+    assert store.ledger().bytes <= 4096
+    assert store.ledger().gaps + store.ledger().gaps_dropped == 100
+    assert store.gaps(limit=1000)[-1].gap == gap(199, 199)
+
+
+def test_watermarks_are_kept_until_their_run_has_ended(store: OutboxStore) -> None:
+    old = Watermark(run=OLD_RUN, stream="door", reserved=256, settled=10)
+    new = Watermark(run=RUN, stream="door", reserved=256, settled=0)
+    store.commit(Changes(marks=[old, new]), 0)
+    newer = Watermark(run=RUN, stream="door", reserved=512, settled=300)
+    store.commit(Changes(marks=[newer]), 0)
+    assert list(store.runs()) == [old, newer]
+    store.commit(Changes(ended_runs=[OLD_RUN]), 0)
+    assert list(store.runs()) == [newer]
+
+
+def test_an_unreadable_record_is_set_aside_and_counted(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(1)]), 0)
+    store.commit(Changes(unreadable=[numbers(store)[1]]), 0)
+    assert (store.ledger().set_aside, store.ledger().pending, store.ledger().balance) == (1, 0, 0)
+
+
+def test_age_counts_uptime_and_not_the_time_between_two_starts(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(1)]), 10 * SECOND)
+    store.close(20 * SECOND)
+    store.open(5 * HOUR)
+    (stored,) = store.peek(limit=1, max_bytes=1 << 20)
+    assert store.uptime_us(5 * HOUR + SECOND) - stored.born_us == 11 * SECOND
+
+
+def test_the_ledger_goes_on_after_a_restart(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(1), entry(2)], gaps=[gap(3, 4)]), 0)
+    store.commit(Changes(acknowledged=[numbers(store)[1]]), 0)
+    before = store.ledger()
+    store.close(0)
+    store.open(0)
+    after = store.ledger()
+    names = ("committed", "acked", "pending", "gaps", "bytes", "balance")
+    assert [getattr(after, n) for n in names] == [getattr(before, n) for n in names]
+    store.commit(Changes(entries=[entry(3)]), 0)
+    assert numbers(store)[3] > numbers(store)[2]

@@ -1,0 +1,215 @@
+"""The command line answers in words and exit codes: 0 done, 1 failed, 2 mend something."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from cloud.config import WorkerConfig
+from edge.config import PipelineConfig
+from nearfar.cli import main as command_line
+from nearfar.cli.schema import schema
+from nearfar.process import main_guard
+from pipelines.blocks import Block
+from pipelines.errors import ConfigError, Fatal, Problem
+
+RECIPES = Path(__file__).parents[2] / "pipelines" / "recipes"
+
+
+@pytest.fixture
+def nearfar(capsys):
+    def run(*arguments):
+        code = command_line.run(list(map(str, arguments)))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_a_right_pipeline_is_summed_up(nearfar):
+    code, out, err = nearfar("check", RECIPES / "synthetic.yaml", "--set", "deadline=80ms")
+    assert (code, err) == (0, "")
+    assert "ok" in out
+    assert "deadline 80ms, policy deadline" in out
+    assert "square (synthetic)" in out
+
+
+def test_a_right_worker_is_told_by_what_it_holds(nearfar):
+    code, out, _ = nearfar("check", RECIPES / "worker-synthetic.yaml")
+    assert code == 0
+    assert "worker rehearsal: zmq 127.0.0.1:7440" in out
+
+
+def test_a_wrong_file_is_told_with_its_line_and_the_command_that_checks_it_again(nearfar, tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "version: 1\nstreams:\n  door: {source: {kind: synthetik}}\nnear: {detector: {kind: synthetic}}\n"
+    )
+    code, out, err = nearfar("check", file)
+    assert (code, out) == (2, "")
+    assert f"{file}:3:26: streams.door.source.kind: unknown kind of source" in err
+    assert "did you mean: synthetic" in err
+    assert f"nearfar check {file}" in err
+
+
+def test_a_wrong_override_points_to_the_schema(nearfar):
+    code, _, err = nearfar("check", RECIPES / "synthetic.yaml", "--set", "deadlin=80ms")
+    assert code == 2
+    assert "did you mean: deadline" in err
+    assert "nearfar schema" in err
+
+
+def test_a_file_that_is_neither_pipeline_nor_worker_is_told_so(nearfar, tmp_path):
+    (tmp_path / "x.yaml").write_text("version: 1\n")
+    code, _, err = nearfar("check", tmp_path / "x.yaml")
+    assert code == 2
+    assert "neither a pipeline" in err
+
+
+def test_what_is_probably_not_meant_is_a_warning_not_a_failure(nearfar):
+    code, out, _ = nearfar("check", RECIPES / "synthetic.yaml", "--set", "links={}")
+    assert code == 0
+    assert "warning: no link" in out
+
+
+def test_an_unknown_command_names_the_nearest(nearfar):
+    code, _, err = nearfar("chekc")
+    assert code == 2
+    assert "did you mean `nearfar check`?" in err
+
+
+def test_an_unknown_option_names_the_nearest(nearfar):
+    code, _, err = nearfar("check", "--sett", "a=b", "x.yaml")
+    assert code == 2
+    assert "--set" in err.replace("--sett", "")
+
+
+def test_the_version_is_the_package_s(nearfar):
+    assert nearfar("--version")[1] == "nearfar 0.1.0\n"
+
+
+def test_help_lists_every_command_and_imports_none_of_them():
+    code = (
+        "import sys; from nearfar.cli.main import run; code = run(['--help']);"
+        "print('LOADED', *sorted({'cv2', 'numpy', 'pydantic', 'yaml', 'zmq'} & set(sys.modules))); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for name, (_, words) in command_line.COMMANDS.items():
+        assert f"  {name} " in done.stdout
+        assert words in done.stdout
+    assert done.stdout.splitlines()[-1] == "LOADED"
+
+
+@pytest.mark.parametrize("name", command_line.COMMANDS)
+def test_every_command_of_the_table_exists_and_explains_itself(nearfar, name):
+    command = command_line.nearfar.get_command(click.Context(command_line.nearfar), name)
+    assert isinstance(command, click.Command)
+    code, out, _ = nearfar(name, "--help")
+    assert code == 0
+    assert out.startswith(f"Usage: nearfar {name}")
+
+
+def test_list_names_every_kind_and_the_extra_it_needs(nearfar):
+    code, out, _ = nearfar("list")
+    assert code == 0
+    for word in ("source", "centerface", "jpeg", "threshold", "zmq", "jsonl", "listener"):
+        assert word in out
+    assert "needs nearfar[onnx]" in nearfar("list", "detector")[1]
+    assert "synthetic" not in nearfar("list", "codec")[1]
+
+
+@pytest.mark.parametrize("name", ["pipeline", "worker"])
+def test_the_schema_writes_units_and_defaults_as_people_do(nearfar, name):
+    code, out, _ = nearfar("schema", name)
+    assert code == 0
+    drain = json.loads(out)["properties"]["drain"]
+    assert drain["default"] == "10s"
+    assert drain["x-units"] == "us ms s m h d"
+
+
+@pytest.mark.parametrize(("name", "model"), [("pipeline", PipelineConfig), ("worker", WorkerConfig)])
+def test_the_schema_names_every_key_of_the_model_and_no_other(name, model: type[Block]):
+    said = schema(name)
+    assert set(said["properties"]) == set(model.model_fields)
+    assert said["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("name", ["pipeline", "worker"])
+def test_a_default_in_the_schema_is_the_real_one(name, tmp_path):
+    said = schema(name)
+    file = {"pipeline": "synthetic.yaml", "worker": "worker-synthetic.yaml"}[name]
+    model = {"pipeline": PipelineConfig, "worker": WorkerConfig}[name]
+    data = yaml.safe_load((RECIPES / file).read_text())
+    defaults = {key: rest["default"] for key, rest in said["properties"].items() if "default" in rest}
+    assert defaults
+    plain = {key: value for key, value in data.items() if key not in defaults}
+    context = {"directory": tmp_path}
+    # Read back from JSON: exactly what a person would copy out of the schema.
+    written = json.loads(json.dumps({**plain, **defaults}))
+    assert model.model_validate(written, context=context) == model.model_validate(plain, context=context)
+
+
+def test_a_configuration_error_exits_2_and_any_other_of_ours_exits_1(capsys):
+    def misconfigured():
+        raise ConfigError(Problem("is wrong", "a.b", "f.yaml", 3, 1))
+
+    def broken():
+        raise Fatal("the engine broke")
+
+    assert main_guard(misconfigured) == 2
+    assert capsys.readouterr().err == "f.yaml:3:1: a.b: is wrong\nmend it, then try: nearfar check f.yaml\n"
+    assert main_guard(broken) == 1
+    assert capsys.readouterr().err == "error: the engine broke\n"
+    assert main_guard(lambda: None) == 0
+    assert main_guard(lambda: 1) == 1
+
+
+def test_an_interrupt_exits_130():
+    def interrupted():
+        raise KeyboardInterrupt
+
+    assert main_guard(interrupted) == 130
+
+
+WAITER = """
+import sys, time
+from nearfar import process
+stop = process.stop_on_signals(lambda: print("called", flush=True))
+process.ready(address="127.0.0.1:1")
+stop.wait(30)
+print("stopping", flush=True)
+while "stubborn" in sys.argv:
+    time.sleep(30)
+"""
+
+
+def start(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", WAITER, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_the_ready_line_is_one_json_object_and_the_first_signal_stops_in_order():
+    with start() as child:
+        assert json.loads(child.stdout.readline()) == {"ready": True, "address": "127.0.0.1:1"}
+        began = time.monotonic()
+        child.terminate()
+        out, err = child.communicate(timeout=10)
+        assert sorted(out.split()) == ["called", "stopping"]
+        assert (child.returncode, err) == (0, "")
+        assert time.monotonic() - began < 5
+
+
+def test_a_second_signal_ends_a_process_that_will_not_stop():
+    with start("stubborn") as child:
+        child.stdout.readline()
+        child.terminate()
+        assert {child.stdout.readline().strip() for _ in range(2)} == {"called", "stopping"}
+        child.terminate()
+        assert child.wait(timeout=10) == 128 + 15
+        assert "second signal" in child.stderr.read()

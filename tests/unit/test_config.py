@@ -1,0 +1,270 @@
+"""Both files: what they default to, what is refused, and in which words."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cloud.config import WorkerConfig, load_worker
+from edge.config import PipelineConfig, check_files, load_pipeline, warnings
+from pipelines.errors import ConfigError
+from pipelines.result import Priority
+
+RECIPES = Path(__file__).parents[2] / "pipelines" / "recipes"
+PIPELINE = """\
+version: 1
+streams:
+  door: {source: {kind: synthetic}}
+near: {detector: {kind: synthetic}}
+links:
+  lte: {url: "zmq://10.0.0.5:7440"}
+"""
+WORKER = """\
+version: 1
+listen: {zmq: {address: "127.0.0.1:0"}}
+models:
+  rehearsal: {detector: {kind: synthetic}}
+"""
+
+
+@pytest.fixture
+def pipeline(tmp_path):
+    def load(*overrides, text=PIPELINE) -> PipelineConfig:
+        (tmp_path / "pipeline.yaml").write_text(text)
+        return load_pipeline(tmp_path / "pipeline.yaml", overrides)
+
+    return load
+
+
+@pytest.fixture
+def worker(tmp_path):
+    def load(*overrides, text=WORKER) -> WorkerConfig:
+        (tmp_path / "worker.yaml").write_text(text)
+        return load_worker(tmp_path / "worker.yaml", overrides)
+
+    return load
+
+
+def refused(load, *overrides, **more):
+    with pytest.raises(ConfigError) as caught:
+        load(*overrides, **more)
+    return str(caught.value)
+
+
+def test_a_pipeline_has_the_documented_defaults(pipeline, tmp_path):
+    config = pipeline()
+    assert config.deadline == 100_000
+    assert (config.rtt_budget.fall_back_above, config.rtt_budget.return_below) == (100_000, 50_000)
+    assert config.state_dir == tmp_path / ".nearfar" / "agent"
+    assert config.agent is None
+    assert config.streams["door"].priority is Priority.NORMAL
+    assert (config.scheduler.policy, config.scheduler.hedge.start) == ("deadline", "late")
+    assert config.scheduler.hedge.margin == 4_000
+    assert config.scheduler.ladder[0].quality == 50
+    assert (config.outbox.max_bytes, config.outbox.max_age) == (1 << 30, 72 * 3600 * 1_000_000)
+    assert config.near is not None
+    assert config.near.accuracy == 0.5
+    assert config.sinks == ()
+
+
+def test_the_round_trip_budget_follows_the_deadline(pipeline):
+    budget = pipeline("deadline=60ms").rtt_budget
+    assert (budget.fall_back_above, budget.return_below) == (60_000, 30_000)
+
+
+def test_half_a_budget_is_completed(pipeline):
+    budget = pipeline("deadline=60ms", "rtt_budget.return_below=20ms").rtt_budget
+    assert (budget.fall_back_above, budget.return_below) == (60_000, 20_000)
+    budget = pipeline("rtt_budget.fall_back_above=80ms").rtt_budget
+    assert (budget.fall_back_above, budget.return_below) == (80_000, 40_000)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("rtt_budget.return_below=100ms", "must be below fall_back_above"),
+        ("links.cable={url: 'zmq://h:1'}", "several links are not built yet"),
+        ("links.lte.url=grpc://h:1", "gRPC links are not built yet; use zmq://h:1"),
+        ("links.lte.url=tcp://h:1", "must be zmq://HOST:PORT"),
+        ("links.lte.url=zmq://h:0", "port of 1 to 65535"),
+        ("links.lte.tls={ca: x}", "not built yet"),
+        ("links.lte.metered=true", "metered links are not built yet"),
+        ("scheduler.policy=confidence", "the confidence policy is not built yet"),
+        ("scheduler.ladder=[{scale: 1.0}, {scale: 0.5}]", "ladders of several rungs are not built yet"),
+        ("scheduler.ladder=[]", "ladders of several rungs are not built yet"),
+        ("scheduler.hedge.margin=2ms", "at least 3ms"),
+        ("scheduler.hedge.margin=60ms", "more than half of the deadline"),
+        ("scheduler.min_p=25", "write 25% or 0.25"),
+        ("streams={}", "at least 1"),
+        ("streams.door.gate={kind: motion}", "motion gates are not built yet"),
+        ("streams.door.source={kind: rtsp}", "RTSP cameras are not built yet"),
+        ("near.detector={kind: yolox, model: m, input: 32x32}", "yolox detector is not built yet"),
+        ("outbox.on_full=coarsen", "coarsening is not built yet"),
+        ("uplink.rules=[{send: [result, payload]}]", "backfill of payloads is not built yet"),
+        ("uplink.rules=[]", "must have at least 1"),
+        ("uplink.rules=[{every: 300, send: [result]}]", "sampling uplink rules are not built yet"),
+        ("sinks=[{kind: socket, path: x}]", "socket sinks are not built yet"),
+        ("labels=[a, a]", "a label is given twice"),
+        ("agent=../up", "letters, digits, - and _"),
+        ("deadline=1ms", "at least 10ms"),
+        ("deadline=100", "write 100ms"),
+    ],
+)
+def test_what_does_not_work_is_refused_with_a_sentence(pipeline, override, words):
+    assert words in refused(pipeline, override)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (("near=null", "scheduler.policy=near_only"), "near_only needs a `near` detector"),
+        (("links={}", "scheduler.policy=far_only"), "far_only needs a link"),
+        (("links={}", "near=null"), "deadline needs a `near` detector, a link, or both"),
+        (("links={}", "near=null", "scheduler.policy=threshold"), "threshold needs"),
+    ],
+)
+def test_a_policy_needs_someone_who_can_answer(pipeline, overrides, words):
+    assert words in refused(pipeline, *overrides)
+
+
+def test_a_wrong_entry_of_a_list_is_one_problem_not_two(pipeline):
+    with pytest.raises(ConfigError) as caught:
+        pipeline("uplink.rules=[{send: [result, payload]}]")
+    assert len(caught.value.problems) == 1
+
+
+def test_seventeen_streams_are_one_too_many(pipeline):
+    streams = ", ".join(f"s{i}: {{source: {{kind: synthetic}}}}" for i in range(17))
+    assert "at most 16" in refused(pipeline, f"streams={{{streams}}}")
+
+
+def test_threads_are_said_once_and_reach_the_detector(pipeline, tmp_path):
+    (tmp_path / "m.onnx").write_bytes(b"")
+    detector = "near.detector={kind: centerface, model: m.onnx, input: 192x160"
+    for overrides in ((detector + "}", "near.threads=3"), (detector + ", threads: 3}",)):
+        near = pipeline(*overrides).near
+        assert (near.threads, near.detector.threads) == (3, 3)
+    assert "say it once" in refused(pipeline, detector + ", threads: 2}", "near.threads=3")
+
+
+def test_files_that_are_not_there_are_named(pipeline):
+    said = refused(
+        pipeline,
+        "streams.door.source={kind: file, path: clip.mp4}",
+        "near.detector={kind: centerface, model: m.onnx, input: 192x160}",
+    )
+    assert "streams.door.source.path: no such file" in said
+    assert "near.detector.model: no such file" in said
+
+
+def test_a_file_that_went_away_is_noticed_when_it_is_looked_for_again(pipeline, tmp_path):
+    clip = tmp_path / "clip.mp4"
+    clip.write_bytes(b"")
+    config = pipeline("streams.door.source={kind: file, path: clip.mp4}")
+    check_files(config)
+    clip.unlink()
+    with pytest.raises(ConfigError, match=r"streams\.door\.source\.path: no such file"):
+        check_files(config)
+
+
+def test_what_is_allowed_and_probably_not_meant_is_warned_of(pipeline):
+    assert warnings(pipeline()) == []
+    assert "missed" in warnings(pipeline("near=null"))[0]
+    assert "no link" in warnings(pipeline("links={}"))[0]
+    assert "no frame is worth offloading" in warnings(pipeline("near.accuracy=1.0"))[0]
+    assert "never" in warnings(pipeline("scheduler.hedge.start='never'"))[0]
+
+
+def test_a_dumped_pipeline_reads_back_as_the_same_pipeline(pipeline):
+    config = pipeline("deadline=75ms", "sinks=[{kind: jsonl, path: a.jsonl}]", "scheduler.min_p=30%")
+    text = yaml.safe_dump(config.model_dump(mode="json"))
+    assert "deadline: 75ms" in text
+    assert pipeline(text=text) == config
+
+
+def test_a_configuration_cannot_be_changed_after_it_was_checked(pipeline):
+    with pytest.raises(ValueError, match="frozen"):
+        pipeline().deadline = 1
+
+
+def test_a_worker_has_the_documented_defaults(worker, tmp_path):
+    config = worker()
+    assert config.default_model == "rehearsal"
+    assert config.store.url == f"sqlite:///{tmp_path}/.nearfar/worker/records.db"
+    assert (config.queue.max_frames, config.queue.max_bytes) == (64, 64 << 20)
+    assert (config.per_agent.frames_in_flight, config.per_agent.bytes_in_flight) == (8, 4 << 20)
+    assert (config.limits.message, config.limits.pixels) == (8 << 20, 12_000_000)
+    assert (config.store.commit_every, config.drain) == (20_000, 10_000_000)
+    assert config.listen.http is None
+    assert config.models["rehearsal"].warm_up == 3
+
+
+def test_the_store_follows_state_dir_and_its_file_is_relative_to_the_yaml(worker, tmp_path):
+    assert worker("state_dir=s", "store.commit_every=5ms").store.url == f"sqlite:///{tmp_path}/s/records.db"
+    assert worker("store.url=sqlite:///r.db").store.url == f"sqlite:///{tmp_path}/r.db"
+    assert worker("store.url=sqlite:////abs/r.db").store.url == "sqlite:////abs/r.db"
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:7440", "10.0.0.5:7440", "[::]:7440", "gw.example:7440"])
+def test_a_listener_off_loopback_needs_the_word_insecure(worker, address):
+    assert "asks for no credentials" in refused(worker, f"listen.zmq.address='{address}'")
+    assert worker(f"listen.zmq.address='{address}'", "listen.zmq.insecure=true").listen.zmq.insecure
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:7440", "[::1]:7440", "127.1.2.3:1"])
+def test_a_listener_on_loopback_needs_no_word(worker, address):
+    assert worker(f"listen.zmq.address='{address}'").listen.zmq.address == address
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("listen.zmq.address=7440", "must be text"),
+        ("listen.zmq.address='localhost'", "HOST:PORT"),
+        ("listen.zmq.curve={key_file: k}", "credentials for listeners are not built yet"),
+        ("listen.grpc={address: 'x:1'}", "gRPC listeners are not built yet"),
+        ("listen.http={address: '0.0.0.0:9464'}", "asks for no credentials"),
+        ("models={}", "at least 1"),
+        ("models.rehearsal.providers=[cuda]", "other providers than the CPU are not built yet"),
+        ("models.rehearsal.sha256=" + "0" * 63 + "a", "has no file to compare"),
+        ("models.rehearsal.sha256=xyz", "64 lower-case hex digits"),
+        ("default_model=other", "no such model; there is rehearsal"),
+        ("models.second={detector: {kind: synthetic}}", "name one of rehearsal, second"),
+        ("batch.max=4", "batching is not built yet"),
+        ("bulk={when: idle}", "bulk lane are not built yet"),
+        ("store.keep=30d", "pruning of old records is not built yet"),
+        ("store.payloads={path: x}", "the payload store is not built yet"),
+        ("store.url=postgresql+psycopg://u:secret@h/db", "PostgreSQL stores are not built yet"),
+        ("store.url='sqlite://'", "must be sqlite:///FILE"),
+        ("store.url='sqlite:///:memory:'", "must be sqlite:///FILE"),
+        ("limits.message=8388608", "a size needs its unit"),
+    ],
+)
+def test_what_a_worker_does_not_do_is_refused_with_a_sentence(worker, override, words):
+    assert words in refused(worker, override)
+
+
+def test_the_fingerprint_of_a_model_reaches_its_detector(worker, tmp_path):
+    (tmp_path / "m.onnx").write_bytes(b"")
+    detector = "models.rehearsal.detector={kind: centerface, model: m.onnx, input: 320x224}"
+    digest = "a" * 64
+    model = worker(detector, f"models.rehearsal.sha256={digest}", "models.rehearsal.threads=2").models[
+        "rehearsal"
+    ]
+    assert model.detector.kind == "centerface"
+    assert (model.detector.sha256, model.detector.threads) == (digest, 2)
+
+
+def test_a_worker_without_a_file_is_told_what_to_write_and_that_works(worker):
+    with pytest.raises(ConfigError, match="needs a file that names its model") as caught:
+        load_worker(None)
+    recipe = next(line for line in str(caught.value).splitlines() if "synthetic" in line)
+    assert worker(text=recipe[recipe.index("{") :]).default_model == "rehearsal"
+
+
+def test_the_packaged_recipes_are_right_and_fit_together():
+    agent = load_pipeline(RECIPES / "synthetic.yaml")
+    served = load_worker(RECIPES / "worker-synthetic.yaml")
+    assert agent.far.model in served.models
+    assert agent.links["local"].url == f"zmq://{served.listen.zmq.address}"
+    assert warnings(agent) == []

@@ -1,0 +1,191 @@
+"""Sinks: every answer offered is written, failed or dropped, and a bad sink is nobody else's trouble."""
+
+import io
+import json
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from edge.inbox import Inbox
+from edge.sinks.base import SinkThread
+from edge.sinks.jsonl import JsonlSink
+from edge.sinks.stdout import StdoutSink
+from pipelines.errors import ConfigError
+from pipelines.frame import FrameId
+from pipelines.result import Answer, AnsweredBy, Detections, Status
+from tests.support.eventually import eventually
+
+
+def answer(seq=1):
+    return Answer(
+        id=FrameId("gw", bytes(16), "door", seq),
+        answered_by=AnsweredBy.NEAR,
+        status=Status.OK,
+        captured_unix_us=1_700_000_000_123_456,
+        latency_us=41_500,
+        deadline_us=100_000,
+        on_time=True,
+        detections=Detections(
+            np.array([[1, 2, 3, 4]], np.float32),
+            np.array([0.5], np.float32),
+            np.zeros(1, np.uint16),
+            ("car",),
+        ),
+        model="synthetic@320x240",
+    )
+
+
+class Memory:
+    def __init__(self, *, fails=(), gate=None):
+        self.fails = fails
+        self.gate = gate
+        self.seqs = []
+        self.flushed_at = []
+        self.closed = False
+
+    def write(self, given):
+        if self.gate is not None:
+            self.gate.wait(10)
+        if given.id.seq in self.fails:
+            raise OSError("no space left")
+        self.seqs.append(given.id.seq)
+
+    def flush(self):
+        self.flushed_at.append(len(self.seqs))
+
+    def close(self):
+        self.closed = True
+
+
+def test_answers_arrive_in_order_and_are_flushed_when_no_more_wait():
+    sink = Memory()
+    thread = SinkThread(sink, name="memory")
+    thread.start()
+    assert all(thread.offer(answer(i)) for i in range(1, 51))
+    eventually(lambda: sink.flushed_at and sink.flushed_at[-1] == 50, what="the flush")
+    assert sink.seqs == list(range(1, 51))
+    assert thread.close()
+    assert sink.closed
+
+
+def test_a_full_inbox_drops_and_counts_and_never_blocks():
+    gate = threading.Event()
+    sink = Memory(gate=gate)
+    thread = SinkThread(sink, name="slow", limit=4)
+    thread.start()
+    taken = [thread.offer(answer(i)) for i in range(100)]
+    gate.set()
+    assert thread.close(5.0)
+    assert thread.dropped == taken.count(False) > 0
+    assert thread.written == taken.count(True) == len(sink.seqs)
+    assert thread.written + thread.failed + thread.dropped == 100
+
+
+def test_a_sink_that_raises_is_counted_and_goes_on_with_the_next_answer(caplog):
+    sink = Memory(fails={2, 3})
+    thread = SinkThread(sink, name="disk")
+    thread.start()
+    for i in range(1, 6):
+        thread.offer(answer(i))
+    assert thread.close()
+    assert sink.seqs == [1, 4, 5]
+    assert (thread.written, thread.failed) == (3, 2)
+    assert thread.last_error == "OSError: no space left"
+    assert len(caplog.records) == 1
+
+
+def test_a_sink_that_hangs_hurts_neither_its_neighbour_nor_who_closes_it():
+    gate = threading.Event()
+    hung = SinkThread(Memory(gate=gate), name="hung")
+    good_sink = Memory()
+    good = SinkThread(good_sink, name="good")
+    for thread in (hung, good):
+        thread.start()
+        thread.offer(answer())
+    eventually(lambda: good_sink.seqs == [1], what="the neighbour's answer")
+    assert not hung.close(0.05)
+    gate.set()
+    assert hung.close(5.0)
+    assert good.close()
+
+
+def test_what_waits_is_still_written_at_close_and_later_answers_are_counted_as_dropped():
+    sink = Memory()
+    thread = SinkThread(sink, name="late")
+    assert thread.offer(answer(1))
+    assert thread.close()
+    assert sink.seqs == [1]
+    assert not thread.offer(answer(2))
+    assert thread.dropped == 1
+
+
+def test_an_inbox_gives_everything_that_waits_at_once_and_ends_only_when_empty():
+    inbox: Inbox[int] = Inbox(10)
+    inbox.put(1)
+    inbox.put(2)
+    assert inbox.take() == [1, 2]
+    assert inbox.take(0.0) == []
+    inbox.put(3)
+    inbox.close()
+    assert not inbox.put(4)
+    assert inbox.take() == [3]
+    assert inbox.take() is None
+    assert inbox.refused == 1
+
+
+def test_jsonl_has_one_line_per_answer_and_keeps_those_of_earlier_runs(tmp_path):
+    path = tmp_path / "new" / "answers.jsonl"
+    for seq in (1, 2):
+        sink = JsonlSink.from_config(SimpleNamespace(path=path))
+        sink.write(answer(seq))
+        sink.close()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["seq"] for line in lines] == [1, 2]
+    assert lines[0]["detections"] == [
+        {"label": "car", "class_id": 0, "score": 0.5, "box": [1.0, 2.0, 3.0, 4.0]}
+    ]
+
+
+def test_a_flushed_line_can_be_read_while_the_sink_is_open(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    sink = JsonlSink(path=path)
+    sink.write(answer())
+    sink.flush()
+    assert json.loads(path.read_text())["seq"] == 1
+    sink.close()
+
+
+def test_a_line_cut_off_by_a_crash_does_not_swallow_the_next_one(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    path.write_text('{"seq": 1}\n{"se')
+    sink = JsonlSink(path=path)
+    sink.write(answer(7))
+    sink.close()
+    first, cut, last = path.read_text().splitlines()
+    assert (json.loads(first)["seq"], cut, json.loads(last)["seq"]) == (1, '{"se', 7)
+
+
+def test_a_file_that_cannot_be_written_is_refused_with_its_path(tmp_path):
+    (tmp_path / "taken").write_text("a file where a folder should be")
+    with pytest.raises(ConfigError, match="taken"):
+        JsonlSink(path=tmp_path / "taken" / "answers.jsonl")
+
+
+def test_stdout_carries_the_same_lines_as_the_file(tmp_path):
+    out = io.StringIO()
+    sink = StdoutSink(stream=out)
+    sink.write(answer())
+    sink.close()
+    file = JsonlSink(path=tmp_path / "a.jsonl")
+    file.write(answer())
+    file.close()
+    assert out.getvalue() == (tmp_path / "a.jsonl").read_text()
+
+
+def test_stdout_is_found_when_it_is_written_to(capsys):
+    sink = StdoutSink.from_config(SimpleNamespace(kind="stdout"))
+    sink.write(answer(3))
+    sink.flush()
+    assert json.loads(capsys.readouterr().out)["seq"] == 3
