@@ -37,6 +37,7 @@ from edge.scheduling.rung import Rung, RungCost
 from edge.scheduling.scheduler import Scheduler, SchedulerSettings
 from edge.sinks.base import SinkThread
 from pipelines.detectors.base import Detector
+from pipelines.errors import NearfarError
 from pipelines.frame import Picture
 from pipelines.registry import CODECS, DETECTORS
 from protos.wire.bulk import BulkBatch
@@ -122,7 +123,9 @@ class Agent:
             None
             if self._link is None
             else Encoder(
-                CODECS[rung.codec].resolve()(), done=lambda e: self.dispatcher.encoded(e), clock_us=monotonic_us
+                CODECS[rung.codec].resolve()(),
+                done=lambda e: self.dispatcher.encoded(e),
+                clock_us=monotonic_us,
             )
         )
         self.dispatcher = Dispatcher(
@@ -211,7 +214,9 @@ class Agent:
             "deadline_ms": self._config.deadline / 1000,
             **self.counters.summary(pending=self.dispatcher.pending_frames + self._in_slots()),
             "outbox": {**asdict(outbox), "adds_up": outbox.balance == 0},
-            "sinks": {s.name: {"written": s.written, "dropped": s.dropped, "failed": s.failed} for s in self._sinks},
+            "sinks": {
+                s.name: {"written": s.written, "dropped": s.dropped, "failed": s.failed} for s in self._sinks
+            },
             "link": {
                 "name": self._link_name,
                 "in_budget": breaker.in_budget,
@@ -223,6 +228,13 @@ class Agent:
             },
             "near_guard_ms": round(self.dispatcher.scheduler.near.guard_us / 1000, 2),
             "margin_ms": round(self.dispatcher.scheduler.margin_us / 1000, 2),
+            "run_dir": None
+            if self.run_dir is None
+            else {
+                "lines": self.run_dir.lines,
+                "lost": self.run_dir.lost,
+                "late_unmarked": self.run_dir.late_unmarked,
+            },
             "source_errors": errors,
         }
 
@@ -266,7 +278,9 @@ class Agent:
         if self._config.scheduler.policy == "near_only" and not self._config.links:
             return None
         for name, link in self._config.links.items():
-            made: Link = LINKS[link.url.partition("://")[0]].resolve()(name=name, url=link.url, clock_us=monotonic_us)
+            made: Link = LINKS[link.url.partition("://")[0]].resolve()(
+                name=name, url=link.url, clock_us=monotonic_us
+            )
             return made
         return None
 
@@ -278,18 +292,26 @@ class Agent:
         info = next(iter(self._streams.values())).info
         picture = _grey(info.width_px, info.height_px)
         runs: list[int] = []
-        for _ in range(WARM_UP_RUNS):
+        for attempt in range(WARM_UP_RUNS):
             start_us = monotonic_us()
-            detector.detect(picture)
-            runs.append(monotonic_us() - start_us)
+            try:
+                detector.detect(picture)
+            except NearfarError as error:
+                log.warning("near failed while warming up: %s", error)
+                if attempt == WARM_UP_RUNS - 1 and not runs:
+                    raise
+            else:
+                runs.append(monotonic_us() - start_us)
         # The first run allocates; it says nothing about the rest.
-        near_us = max(runs[1:])
+        near_us = max(runs[1:] or runs)
         fps = sum(s.shape.fps for s in self._streams.values())
         if near_us * fps > 1_000_000:
             log.warning(
                 "near takes %.0f ms and %.0f frames/s come in: it cannot answer every frame when the link is down "
                 "(%.1f cores needed of 1); use a smaller near input or fewer frames per second",
-                near_us / 1000, fps, near_us * fps / 1e6,
+                near_us / 1000,
+                fps,
+                near_us * fps / 1e6,
             )
         if self._config.labels is not None:
             missing = sorted(set(self._config.labels) - set(detector.labels))

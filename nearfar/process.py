@@ -34,7 +34,9 @@ def set_up_logging(level: str = "warning") -> None:
 
 def ready(**fields: Any) -> None:
     """Tell whoever started us, in one JSON line on stdout, that we serve: `{"ready": true, ...}`."""
-    print(json.dumps({"ready": True, **fields}), flush=True)
+    # One write: print would write the line's end by itself, and another thread's output could come between.
+    sys.stdout.write(json.dumps({"ready": True, **fields}) + "\n")
+    sys.stdout.flush()
 
 
 def stop_on_signals(then: Callable[[], None] | None = None) -> threading.Event:

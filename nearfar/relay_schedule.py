@@ -1,9 +1,9 @@
 """What a rehearsed link does when: a YAML list of steps, times from the start.
 
-    - {at: 0s, rtt_ms: 20, rate_mbit: 10}
-    - {at: 10s, rtt_ms: 200}
-    - {at: 20s, state: stall}        # pass | stall | reset
-    - {at: 30s, state: pass}
+- {at: 0s, rtt_ms: 20, rate_mbit: 10}
+- {at: 10s, rtt_ms: 200}
+- {at: 20s, state: stall}        # pass | stall | reset
+- {at: 30s, state: pass}
 """
 
 from pathlib import Path

@@ -13,8 +13,6 @@ from importlib.util import find_spec
 from typing import Any
 
 from pipelines.blocks import Block, CenterFaceConfig, RungConfig, SyntheticDetectorConfig
-from pipelines.codecs.base import Codec
-from pipelines.detectors.base import Detector
 from pipelines.errors import ConfigError, Problem
 
 
@@ -105,18 +103,3 @@ CODECS = Family(
         words="JPEG, quality 1 to 100",
     ),
 )
-
-
-def build_detector(config: CenterFaceConfig | SyntheticDetectorConfig) -> Detector:
-    """The detector a configuration describes, its model loaded.
-
-    Raises ConfigError for a missing extra, a missing or a wrong model file.
-    """
-    detector: Detector = DETECTORS.build(config)
-    return detector
-
-
-def build_codec(name: str) -> Codec:
-    """The codec called `name`. Raises ConfigError for an unknown one."""
-    codec: Codec = CODECS[name].resolve()()
-    return codec

@@ -11,7 +11,7 @@ from edge.outbox.memory import Held, HeldRecords
 from edge.outbox.pacing import LARGE_BYTES, Pacing
 from edge.outbox.store import Key, OutboxStore, StoredGap
 from edge.outbox.uplink import Uplink, with_age
-from pipelines.errors import Rejected
+from pipelines.errors import Rejected, Retryable
 from pipelines.result import Record
 from protos.wire import records as wire_records
 from protos.wire.bulk import Ack, BulkBatch
@@ -138,7 +138,12 @@ class Backfill:
             most = min(most, self._limits.batch_records)
             room = min(self._limits.decompressed_bytes, self._limits.message_bytes - MESSAGE_SLACK_BYTES)
             max_bytes = min(max_bytes, room)
-        stored, gaps = self._stored_to_send(most, max_bytes)
+        try:
+            stored, gaps = self._stored_to_send(most, max_bytes)
+        except Retryable:
+            if not store_fails:
+                raise
+            stored, gaps = {}, ()  # what memory holds can go without it
         memory: dict[Key, tuple[Record, int]] = {}
         pools = [*self._waiting(self._outcomes), *(self._waiting(self._held) if store_fails else ())]
         for key, held in pools[: most - len(stored)]:

@@ -240,7 +240,8 @@ class SqliteOutbox:
 
     def _give_space_back(self, db: sqlite3.Connection, *, at_least_pages: int) -> None:
         if db.execute("PRAGMA freelist_count").fetchone()[0] >= at_least_pages:
-            db.execute(f"PRAGMA incremental_vacuum({VACUUM_AT_MOST_PAGES})").fetchall()
+            # It yields a row without columns per page, after the first of which `execute` would stop.
+            db.executescript(f"PRAGMA incremental_vacuum({VACUUM_AT_MOST_PAGES});")
 
     def _checkpoint(self, db: sqlite3.Connection) -> None:
         # TRUNCATE does not say how much it moved, PASSIVE does; a reader in the way only delays the truncation.

@@ -8,6 +8,9 @@ from edge.scheduling.rung import RungCost
 from pipelines.result import Status
 
 
+GIVE_UP_BEFORE_US = 1_000
+
+
 class Far(Enum):
     """Where the far way of a frame stands. Only ENCODING and SENT may still bring an answer."""
 
@@ -49,6 +52,12 @@ class Job:
     given: bool = False
     release_by_us: int | None = None  # held answer: out at the latest then
     cancelled_far: bool = False
+
+    @property
+    def give_up_us(self) -> int:
+        """When a frame without an answer is missed: not at `answer_by`, for until the deadline an answer that
+        comes after all is still on time, and a miss cannot be."""
+        return max(self.answer_by_us, self.deadline_us - GIVE_UP_BEFORE_US)
 
     @property
     def far_open(self) -> bool:

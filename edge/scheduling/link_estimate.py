@@ -97,9 +97,7 @@ class LinkEstimate:
         self._samples.clear()
         self._samples.extend(fresh)
 
-    def p_on_time(
-        self, *, size_bytes: int, in_flight_bytes: int, remaining_us: int, now_us: int
-    ) -> float:
+    def p_on_time(self, *, size_bytes: int, in_flight_bytes: int, remaining_us: int, now_us: int) -> float:
         """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
         if remaining_us <= 0:
             return 0.0
@@ -110,7 +108,9 @@ class LinkEstimate:
         pairs = [(s.xi, s.worker_us) for s in self._samples]
         if len(pairs) < len(PRIOR_XI):
             pairs += [(xi, self._worker_us()) for xi in PRIOR_XI[len(pairs) :]]
-        within = sum(1 for xi, worker_us in pairs if xi * nominal_us + max(worker_us, queue_us) <= remaining_us)
+        within = sum(
+            1 for xi, worker_us in pairs if xi * nominal_us + max(worker_us, queue_us) <= remaining_us
+        )
         return within / len(pairs)
 
     def _worker_us(self) -> int:

@@ -20,9 +20,7 @@ class Rung:
 
     def size_px(self, source: tuple[int, int], far_input: tuple[int, int]) -> tuple[int, int]:
         """(width, height) to encode a `source` picture at: it fits inside scale × far input, never grows."""
-        factor = min(
-            1.0, self.scale * far_input[0] / source[0], self.scale * far_input[1] / source[1]
-        )
+        factor = min(1.0, self.scale * far_input[0] / source[0], self.scale * far_input[1] / source[1])
         return max(1, round(source[0] * factor)), max(1, round(source[1] * factor))
 
 

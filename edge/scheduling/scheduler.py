@@ -118,12 +118,10 @@ class Scheduler:
 
     # -- frames -------------------------------------------------------------------------------------------
 
-    def offer(
-        self, key: Key, *, captured_us: int, deadline_us: int, now_us: int, last_chance: bool = False
-    ) -> list[Action] | None:
+    def offer(self, key: Key, *, captured_us: int, deadline_us: int, now_us: int) -> list[Action] | None:
         """A frame waits in its slot. None = nobody could answer it now, ask again when something changed.
 
-        A frame whose time is up, or with `last_chance`, is always accepted and answered, if only `missed`.
+        A frame whose time is up is always accepted and answered, if only `missed`.
         """
         job = Job(
             key=key,
@@ -143,7 +141,7 @@ class Scheduler:
         )
         job.near = Near.RESERVED if reserved else Near.NONE
         choice = self._choose(job, now_us)
-        if choice is Choice.WAIT and not last_chance and now_us < job.answer_by_us:
+        if choice is Choice.WAIT and now_us < job.answer_by_us:
             self.timeline.release(key)
             return None
         self._jobs[key] = job
@@ -278,7 +276,8 @@ class Scheduler:
             ahead = [j for j in self._jobs.values() if j.far is Far.SENT and j.sent_us <= sent_us]
             queued_us = sum(j.size_bytes for j in ahead) / self.link.bytes_per_us(now_us) if ahead else 0.0
             rtt_us = max(0, int(now_us - sent_us - resident_us - queued_us))
-            self.link.observe_rtt(rtt_us, now_us)
+            # What is subtracted is an estimate: it may excuse a round trip, it must not make a minimum.
+            self.link.observe_rtt(now_us - sent_us - resident_us, now_us)
             self.breaker.round_trip(rtt_us, now_us, live=False)
         return self._finish(now_us)
 
@@ -310,7 +309,7 @@ class Scheduler:
             if job.release_by_us is not None:
                 times.append(job.release_by_us)
             if not job.given:
-                times.append(job.answer_by_us - self._commit_us if job.near is Near.HELD else job.answer_by_us)
+                times.append(job.answer_by_us - self._commit_us if job.near is Near.HELD else job.give_up_us)
             if job.far is Far.SENT and not job.overdue:
                 times.append(job.answer_by_us)
         first = self.timeline.first()
@@ -426,7 +425,7 @@ class Scheduler:
         nobody = not job.far_open and job.near in (Near.NONE, Near.OVER)
         if nobody and self._has_near and job.near is Near.NONE and self._late_reservation(job, now_us):
             return
-        if nobody or now_us >= job.answer_by_us:
+        if nobody or now_us >= job.give_up_us:
             if job.near is Near.RUNNING:
                 self._out.append(CancelNear(job.key))
             status = job.near_status if job.near is Near.OVER else Status.TIMEOUT

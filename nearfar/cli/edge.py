@@ -13,7 +13,9 @@ from nearfar import __version__, process
 @click.argument("pipeline", type=click.Path(path_type=Path))
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Write frames.jsonl and summary.json here.")
 @click.option("--frames", type=click.IntRange(min=1), help="Stop each stream after this many frames.")
-@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a key, e.g. deadline=75ms.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a key, e.g. deadline=75ms."
+)
 @click.option("--log-level", default="warning", show_default=True, type=click.Choice(process.LOG_LEVELS))
 def command(
     pipeline: Path, run_dir: Path | None, frames: int | None, overrides: tuple[str, ...], log_level: str

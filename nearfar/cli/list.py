@@ -3,7 +3,7 @@
 import click
 
 from cloud.config import LISTENERS
-from edge.config import LINKS, POLICIES, SINKS, SOURCES
+from edge.blocks import LINKS, POLICIES, SINKS, SOURCES
 from pipelines.registry import CODECS, DETECTORS, Family, Kind
 
 FAMILIES = {family.name: family for family in (SOURCES, CODECS, DETECTORS, POLICIES, LINKS, SINKS, LISTENERS)}

@@ -12,7 +12,9 @@ from nearfar import process
 @click.command(name="relay")
 @click.option("--listen", required=True, metavar="HOST:PORT", help="Where agents connect; port 0 works.")
 @click.option("--to", required=True, metavar="HOST:PORT", help="The worker.")
-@click.option("--rtt-ms", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Added round trip.")
+@click.option(
+    "--rtt-ms", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Added round trip."
+)
 @click.option("--rate-mbit", type=click.FloatRange(min=0), default=0.0, help="Mbit/s each way; 0 = no limit.")
 @click.option(
     "--schedule",

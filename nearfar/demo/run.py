@@ -60,7 +60,11 @@ def child(arguments: list[str], log: Path) -> Iterator[subprocess.Popen[str]]:
     """`nearfar ARGUMENTS` as a process, its stderr in `log`; ended by SIGTERM, by force after 12 s."""
     with log.open("w") as errors:
         process = subprocess.Popen(  # noqa: S603 - our own command with our own arguments
-            [sys.executable, "-m", "nearfar", *arguments], stdout=subprocess.PIPE, stderr=errors, text=True, bufsize=1
+            [sys.executable, "-m", "nearfar", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            bufsize=1,
         )
         try:
             yield process

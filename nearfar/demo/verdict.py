@@ -45,16 +45,27 @@ def checks(evidence: Evidence) -> list[Check]:
     answered = [line for line in lines if line["outcome"] == "answered"]
     found = [_share("on time", 0.99, sum(bool(x["on_time"]) for x in answered), len(lines))]
     for moment in evidence.moments:
-        inside = [x for x in answered if moment.judged_from_s <= x["captured_unix_ms"] / 1000 < moment.end_s - 0.1]
+        inside = [
+            x for x in answered if moment.judged_from_s <= x["captured_unix_ms"] / 1000 < moment.end_s - 0.1
+        ]
         by = Counter(str(x["answered_by"]) for x in inside)
         if moment.phase.good:
             found.append(_share(f"far while {moment.phase.name}", 0.8, by["far"], len(inside)))
         else:
             found.append(_share(f"near during {moment.phase.name}", 0.95, by["near"], len(inside)))
-    found += [_comes_back(m, answered) for before, m in _pairs(evidence.moments) if m.phase.good and not before.phase.good]
+    found += [
+        _comes_back(m, answered)
+        for before, m in _pairs(evidence.moments)
+        if m.phase.good and not before.phase.good
+    ]
     shed = sum(line["outcome"] == "shed" for line in lines)
     found.append(
-        Check(promise="shed", want="≤ 1 %", got=f"{_percent(shed, len(lines))} %", held=shed <= 0.01 * len(lines))
+        Check(
+            promise="shed",
+            want="≤ 1 %",
+            got=f"{_percent(shed, len(lines))} %",
+            held=shed <= 0.01 * len(lines),
+        )
     )
     answers = {identity(line) for line in answered}
     lost, extra = answers - evidence.records, evidence.records - answers

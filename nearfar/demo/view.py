@@ -51,7 +51,9 @@ class View:
     def _say_phase(self) -> None:
         if self._live is None and self._phase is not None:
             answers = ", ".join(f"{n} {by}" for by, n in sorted(self._by_phase.items())) or "no answers"
-            self._console.print(f"  {self._phase.name:14} {self._phase.seconds:3.0f} s  {answers}", highlight=False)
+            self._console.print(
+                f"  {self._phase.name:14} {self._phase.seconds:3.0f} s  {answers}", highlight=False
+            )
 
     def answer(self, line: Mapping[str, Any], elapsed_s: float) -> None:
         by = str(line["answered_by"])

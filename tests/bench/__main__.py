@@ -41,7 +41,9 @@ def main() -> None:
     for name in BENCHMARKS:
         with tempfile.NamedTemporaryFile(suffix=".json") as out:
             command = [sys.executable, "-m", f"tests.bench.{name}", "--json", out.name]
-            code = subprocess.run([*command, *(["--quick"] if arguments.quick else [])], check=False).returncode
+            code = subprocess.run(
+                [*command, *(["--quick"] if arguments.quick else [])], check=False
+            ).returncode
             report = json.loads(Path(out.name).read_text())
         page = replace_table(page, name, table(report))
         print(f"{name}: {'ok' if code == 0 else 'missed'}")

@@ -24,7 +24,9 @@ PHASE = st.tuples(
     two_streams=st.booleans(),
     commit_ms=st.sampled_from([0, 1, 30, None]),
 )
-def test_any_history_answers_every_accepted_frame_once_and_adds_up(phases, policy, hedge, two_streams, commit_ms):
+def test_any_history_answers_every_accepted_frame_once_and_adds_up(
+    phases, policy, hedge, two_streams, commit_ms
+):
     w = world(policy=policy, hedge=hedge)
     w.commit_us = None if commit_ms is None else commit_ms * MS
     seq = 0

@@ -87,7 +87,9 @@ class Process:
 
     def wait_ready(self, within_s: float = 20.0) -> "Process":
         def ready() -> Answer:
-            assert self.popen.poll() is None, f"ended with {self.popen.returncode}:\n{self.log.read_text()[-3000:]}"
+            assert self.popen.poll() is None, (
+                f"ended with {self.popen.returncode}:\n{self.log.read_text()[-3000:]}"
+            )
             return self.ready
 
         eventually(ready, within_s, f"ready line; log: {self.log}")
@@ -211,7 +213,9 @@ class Rig:
             found = [a for a in self.answers[after:] if a["answered_by"] == by]
             return found if len(found) >= count else []
 
-        return eventually(enough, within_s, f"{count} answers by {by} after {after}: {_tally(self.answers[after:])}")
+        return eventually(
+            enough, within_s, f"{count} answers by {by} after {after}: {_tally(self.answers[after:])}"
+        )
 
     def wait_far_on_time(self, *, after: int, within_s: float = 2.0) -> None:
         def on_time() -> bool:
@@ -256,10 +260,12 @@ class Rig:
 
         store = open_store(f"sqlite:///{self.root}/worker/records.db")
         try:
-            gaps = [g for g in store.gaps() if g.reason == "interrupted"]
+            gaps = [gap for _, gap in store.gaps() if gap.reason == "interrupted"]
         finally:
             store.close()
-        return lambda i: any(g.run.hex() == i[0] and g.stream == i[1] and g.first <= i[2] <= g.last for g in gaps)
+        return lambda i: any(
+            g.run.hex() == i[0] and g.stream == i[1] and g.first <= i[2] <= g.last for g in gaps
+        )
 
 
 def _tally(answers: list[Answer]) -> dict[str, int]:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from cloud.config import WorkerConfig, load_worker
-from edge.config import PipelineConfig, check_files, load_pipeline, warnings
+from edge.config import PipelineConfig, load_pipeline, warnings
 from pipelines.errors import ConfigError
 from pipelines.result import Priority
 
@@ -155,16 +155,6 @@ def test_files_that_are_not_there_are_named(pipeline):
     )
     assert "streams.door.source.path: no such file" in said
     assert "near.detector.model: no such file" in said
-
-
-def test_a_file_that_went_away_is_noticed_when_it_is_looked_for_again(pipeline, tmp_path):
-    clip = tmp_path / "clip.mp4"
-    clip.write_bytes(b"")
-    config = pipeline("streams.door.source={kind: file, path: clip.mp4}")
-    check_files(config)
-    clip.unlink()
-    with pytest.raises(ConfigError, match=r"streams\.door\.source\.path: no such file"):
-        check_files(config)
 
 
 def test_what_is_allowed_and_probably_not_meant_is_warned_of(pipeline):

@@ -9,7 +9,6 @@ import pytest
 
 import cloud.config
 import edge.blocks
-import edge.config
 import pipelines.blocks
 import pipelines.registry
 from pipelines.diagnosis import blocks_of, kinds_of
@@ -23,7 +22,7 @@ FLOORS = {
 }
 FAMILIES = {
     "pipelines": (pipelines.registry.DETECTORS, pipelines.registry.CODECS),
-    "edge": (edge.config.SOURCES, edge.config.SINKS, edge.config.LINKS, edge.config.POLICIES),
+    "edge": (edge.blocks.SOURCES, edge.blocks.SINKS, edge.blocks.LINKS, edge.blocks.POLICIES),
     "cloud": (cloud.config.LISTENERS,),
 }
 KINDS = [(floor, kind) for floor, families in FAMILIES.items() for family in families for kind in family]
@@ -45,8 +44,8 @@ def test_a_kind_resolves_to_something_that_can_be_called(floor, kind):
     ("family", "annotation"),
     [
         (pipelines.registry.DETECTORS, pipelines.blocks.DetectorConfig),
-        (edge.config.SOURCES, edge.blocks.StreamConfig.model_fields["source"].annotation),
-        (edge.config.SINKS, edge.blocks.SinkConfig),
+        (edge.blocks.SOURCES, edge.blocks.StreamConfig.model_fields["source"].annotation),
+        (edge.blocks.SINKS, edge.blocks.SinkConfig),
     ],
     ids=repr,
 )
@@ -57,7 +56,7 @@ def test_a_family_has_exactly_the_kinds_the_schema_accepts(family, annotation):
 
 def test_the_policies_of_the_schema_are_the_registered_ones():
     words = get_args(edge.blocks.SchedulerConfig.model_fields["policy"].annotation)
-    assert set(words) == {kind.name for kind in edge.config.POLICIES}
+    assert set(words) == {kind.name for kind in edge.blocks.POLICIES}
 
 
 def test_an_unknown_kind_names_the_nearest():
@@ -81,16 +80,12 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it():
 
 def test_a_detector_is_built_from_its_configuration():
     config = pipelines.blocks.SyntheticDetectorConfig(kind="synthetic", labels=("a", "b"), input=(64, 48))
-    detector = pipelines.registry.build_detector(config)
+    detector = pipelines.registry.DETECTORS.build(config)
     assert (detector.labels, detector.input_size) == (("a", "b"), (64, 48))
 
 
-def test_a_codec_is_built_by_its_name():
-    assert pipelines.registry.build_codec("jpeg").name == "jpeg"
-
-
 def test_a_source_is_built_from_its_configuration():
-    source = edge.config.build_source(
+    source = edge.blocks.SOURCES.build(
         edge.blocks.SyntheticSourceConfig(kind="synthetic", size=(64, 48), count=1)
     )
     shape = source.open()

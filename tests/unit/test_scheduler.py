@@ -104,7 +104,9 @@ def test_a_rejected_frame_is_answered_near_at_once():
     w.frame(11)
     w.run_until(w.now_us + 5 * MS)
     asked_us = w.now_us
-    decided = w.scheduler.rejected(("s", 11), reason="queue_full", load=w.scheduler.link.load, now_us=w.now_us)
+    decided = w.scheduler.rejected(
+        ("s", 11), reason="queue_full", load=w.scheduler.link.load, now_us=w.now_us
+    )
     assert any(isinstance(a, actions.StartNear) and a.key == ("s", 11) for a in decided)
     w._do(decided)
     w.run_until(w.now_us + 500 * MS)

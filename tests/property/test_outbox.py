@@ -1,0 +1,144 @@
+"""Any history of an outbox, on every store, against a model that is a handful of dictionaries."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from edge.outbox.bounds import RECORD_BYTES, Bounds
+from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.store import Changes, Key, MemoryOutbox, OutboxStore
+from pipelines.result import GapReason
+from tests.support.outboxes import SECOND, entry
+
+MAX_BYTES = 6000
+MAX_AGE_US = 50 * SECOND
+
+seqs = st.integers(1, 12)
+entries = st.builds(entry, seqs, priority=st.integers(0, 2), size=st.integers(1, 900))
+
+
+class OutboxMachine(RuleBasedStateMachine):
+    """Both stores live through the same history; a crash is a connection dropped without a goodbye."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._dir = tempfile.TemporaryDirectory()
+        self.bounds = Bounds(max_bytes=MAX_BYTES, max_age_us=MAX_AGE_US)
+        self.path = Path(self._dir.name) / "outbox.db"
+        self.sqlite = SqliteOutbox(self.path, bounds=self.bounds)
+        self.memory = MemoryOutbox(bounds=self.bounds)
+        self.now_us = 0
+        self.model: dict[Key, tuple[int, bytes]] = {}
+        self.committed = 0
+        self.acked = 0
+        self.gone: set[Key] = set()  # evicted at some time
+        for store in self.stores:
+            store.open(0)
+
+    @property
+    def stores(self) -> tuple[OutboxStore, OutboxStore]:
+        return self.sqlite, self.memory
+
+    def teardown(self) -> None:
+        self.sqlite.close(self.now_us)
+        self._dir.cleanup()
+
+    def commit(self, changes: Changes) -> None:
+        for store in self.stores:
+            store.commit(changes, self.now_us)
+        left = {s.key for s in self.memory.peek(limit=1000, max_bytes=1 << 30)}
+        for key in [k for k in self.model if k not in left]:
+            del self.model[key]
+            self.gone.add(key)
+
+    @rule(new=st.lists(entries, max_size=5))
+    def append(self, new):
+        for item in new:
+            self.committed += item.key not in self.model
+            self.model[item.key] = (item.priority, item.data)
+        self.commit(Changes(entries=new))
+
+    @rule(count=st.integers(1, 4), max_bytes=st.integers(1, 3000))
+    def send_and_acknowledge(self, count, max_bytes):
+        sent = [list(store.peek(limit=count, max_bytes=max_bytes)) for store in self.stores]
+        assert sent[0] == sent[1]
+        for stored in sent[0]:
+            del self.model[stored.key]
+        self.acked += len(sent[0])
+        self.commit(Changes(acknowledged=[s.number for s in sent[0]]))
+
+    @rule(again=entries)
+    def replace_while_in_flight(self, again):
+        sent = [store.find(again.key) for store in self.stores]
+        assert sent[0] == sent[1]
+        self.committed += again.key not in self.model
+        self.model[again.key] = (again.priority, again.data)
+        self.commit(Changes(entries=[again]))
+        if sent[0] is not None:
+            self.commit(Changes(acknowledged=[sent[0].number]))
+
+    @rule(span_us=st.integers(0, 30 * SECOND))
+    def time_passes(self, span_us):
+        self.now_us += span_us
+        self.commit(Changes())
+
+    @rule()
+    def restart(self):
+        for store in self.stores:
+            store.close(self.now_us)
+            store.open(self.now_us)
+
+    @rule()
+    def crash(self):
+        self.sqlite._drop_connection()
+        again = SqliteOutbox(self.path, bounds=self.bounds)
+        again.open(self.now_us)
+        self.sqlite = again
+        self.memory.close(self.now_us)
+        self.memory.open(self.now_us)
+        self.commit(Changes())
+
+    @invariant()
+    def both_hold_exactly_what_the_model_holds(self):
+        for store in self.stores:
+            kept = {s.key: (s.priority, s.data) for s in store.peek(limit=1000, max_bytes=1 << 30)}
+            assert kept == self.model
+
+    @invariant()
+    def the_law_holds(self):
+        for store in self.stores:
+            ledger = store.ledger()
+            assert ledger.balance == 0
+            assert (ledger.committed, ledger.acked) == (self.committed, self.acked)
+            assert ledger.pending == len(self.model)
+            assert sum(ledger.evicted.values()) == self.committed - self.acked - len(self.model)
+
+    @invariant()
+    def the_bounds_hold(self):
+        for store in self.stores:
+            assert store.ledger().bytes <= MAX_BYTES
+            kept = store.peek(limit=1000, max_bytes=1 << 30)
+            assert sum(len(s.data) + RECORD_BYTES for s in kept) <= store.ledger().bytes
+            assert all(store.uptime_us(self.now_us) - s.born_us <= MAX_AGE_US for s in kept)
+
+    @invariant()
+    def every_eviction_is_explained(self):
+        for store in self.stores:
+            if store.ledger().gaps_dropped:
+                continue
+            explained = {
+                (g.gap.run, g.gap.stream, seq)
+                for g in store.gaps(limit=1000)
+                if g.gap.reason is GapReason.EVICTED
+                for seq in range(g.gap.first, g.gap.last + 1)
+            }
+            assert self.gone <= explained
+
+
+TestOutboxHistories = OutboxMachine.TestCase
+TestOutboxHistories.settings = settings(
+    max_examples=30, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

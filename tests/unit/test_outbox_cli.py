@@ -1,0 +1,87 @@
+"""`nearfar outbox`: what a person sees of an outbox, also while an agent uses it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from edge.outbox.memory import Held
+from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.store import Changes
+from nearfar.cli.outbox import command
+from pipelines.errors import ConfigError
+from pipelines.result import Gap, GapReason, Priority
+from tests.support.outboxes import RUN, SECOND, record
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[SqliteOutbox]:
+    """A store that an agent has open: three committed, one acknowledged, a gap."""
+    store = SqliteOutbox(tmp_path / "outbox.db")
+    store.open(0)
+    records = [record(1), record(2, priority=Priority.HIGH), record(3)]
+    gap = Gap(run=RUN, stream="door", first=4, last=9, reason=GapReason.SHED, detail="overload")
+    store.commit(Changes(entries=[Held(r, 0).entry(0) for r in records], gaps=[gap]), 0)
+    first = store.find((RUN, "door", 1))
+    assert first is not None
+    store.commit(Changes(acknowledged=[first.number]), 2 * SECOND)
+    yield store
+    store.close(0)
+
+
+def run(*args: str) -> str:
+    result = CliRunner().invoke(command, args, catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_stat_prints_the_law_as_numbers_that_add_up_beside_a_live_agent(live: SqliteOutbox) -> None:
+    text = run("stat", str(live.path.parent))
+    assert "committed 3 = acked 1 + pending 2 + evicted 0 (age) + 0 (bytes) + set aside 0" in text
+    assert "1 high, 1 normal, 0 low" in text
+    assert "oldest 2.04 s" in text
+
+
+def test_stat_as_json(live: SqliteOutbox) -> None:
+    figures = json.loads(run("stat", str(live.path), "--json"))
+    assert figures["adds_up"] is True
+    assert (figures["committed"], figures["acked"], figures["pending"], figures["gaps_pending"]) == (
+        3,
+        1,
+        2,
+        1,
+    )
+
+
+def test_stat_says_so_when_the_numbers_do_not_add_up(live: SqliteOutbox) -> None:
+    live._connection(None).execute("UPDATE ledger SET committed = 7")
+    assert "committed 7 ≠" in run("stat", str(live.path))
+
+
+def test_ls_shows_what_goes_next_first(live: SqliteOutbox) -> None:
+    lines = [json.loads(line) for line in run("ls", str(live.path), "--json").splitlines()]
+    assert [line.get("seq") for line in lines] == [2, 3, None]
+    assert lines[0]["answered_by"] == "near"
+    assert (lines[2]["gap"], lines[2]["first"], lines[2]["last"]) == ("shed", 4, 9)
+    assert "priority high" in run("ls", str(live.path))
+
+
+def test_a_closed_outbox_can_be_read_too(live: SqliteOutbox) -> None:
+    live.close(3 * SECOND)
+    assert "pending 2" in run("stat", str(live.path))
+
+
+def test_looking_changes_nothing(live: SqliteOutbox) -> None:
+    live.close(0)
+    before = live.path.read_bytes()
+    run("stat", str(live.path))
+    run("ls", str(live.path))
+    assert live.path.read_bytes() == before
+    assert [p.name for p in live.path.parent.iterdir()] == ["outbox.db"]
+
+
+def test_a_wrong_path_is_answered_in_words(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no outbox at"):
+        CliRunner().invoke(command, ["stat", str(tmp_path)], catch_exceptions=False)
