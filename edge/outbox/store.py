@@ -150,8 +150,6 @@ class MemoryOutbox:
         self._check()
         self.open(now_us)
         uptime_us = self.uptime_us(now_us)
-        for entry in changes.entries:
-            self._put(entry, uptime_us)
         for number in changes.acknowledged:
             self._remove(number, "acked")
         for number in changes.unreadable:
@@ -159,6 +157,8 @@ class MemoryOutbox:
         for number in changes.acknowledged_gaps:
             if self._gaps.pop(number, None) is not None:
                 self._tally.add("bytes", -GAP_BYTES)
+        for entry in changes.entries:
+            self._put(entry, uptime_us)
         for gap in changes.gaps:
             self._add_gap(gap, uptime_us)
         for mark in changes.marks:

@@ -41,11 +41,11 @@ class Transaction:
             raise
 
     def _apply(self, changes: Changes) -> None:
-        for entry in changes.entries:
-            self._put(entry)
-        self._remove_records(changes.acknowledged, "acked")
+        self._remove_records(changes.acknowledged, "acked")  # first: a full disk has room for what replaces it
         self._remove_records(changes.unreadable, "set_aside")
         self._remove_gaps(changes.acknowledged_gaps)
+        for entry in changes.entries:
+            self._put(entry)
         for gap in changes.gaps:
             self._add_gap(gap)
         self._mark(changes.marks)

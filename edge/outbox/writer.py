@@ -61,6 +61,7 @@ class OutboxWriter:
         self._handled = 0  # written by the thread, together with _stats
         self._stats = OutboxStats()
         self._give_up_us: int | None = None
+        self._ended_well = False
         self._opened = threading.Event()
         self._refusal: NearfarError | None = None
         self._thread = threading.Thread(target=self._run, name="outbox-writer", daemon=True)
@@ -92,11 +93,11 @@ class OutboxWriter:
     def stop(self, timeout_us: int = 1_000_000) -> bool:
         """Everything into the store, marks exact, store closed; False if that did not work out in time."""
         if not self._thread.is_alive():
-            return self._stats.uncommitted == 0
+            return self._ended_well
         self._give_up_us = self._clock_us() + timeout_us
         self._inbox.put(None)
         self._thread.join(timeout_us / 1e6 + 0.5)
-        return not self._thread.is_alive() and self._stats.uncommitted == 0
+        return not self._thread.is_alive() and self._ended_well
 
     def stats(self) -> OutboxStats:
         """As of the writer's last turn."""
@@ -237,6 +238,8 @@ class OutboxWriter:
                     log.error("the outbox could not write everything before the end")
                     break
                 threading.Event().wait(FINISH_AGAIN_S)
+            else:
+                self._ended_well = True
         finally:
             self._keeper.close(self._clock_us())
             self._publish(0)
