@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from edge.answers import AnswerDesk
+from edge.blocks import LINKS, SINKS, SOURCES
 from edge.capture.base import Shape, Source
 from edge.capture.reader import Reader
 from edge.capture.slot import Slot
-from edge.blocks import LINKS, SINKS, SOURCES
 from edge.config import PipelineConfig
 from edge.counters import Counters
 from edge.dispatcher import Dispatcher, StreamPort

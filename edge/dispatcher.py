@@ -22,7 +22,7 @@ from edge.scheduling import actions
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from pipelines.frame import Frame, FrameId
-from pipelines.result import GapReason, Priority, Record, ShedReason, Status
+from pipelines.result import GapReason, Priority, Record, ShedReason
 from protos.wire import bulk, live, session
 from protos.wire.session import Lane
 

@@ -1,7 +1,6 @@
 """Who this agent is: a name made once and kept, a fresh run per start, and one agent per state directory."""
 
 import fcntl
-import os
 import re
 import secrets
 from dataclasses import dataclass
@@ -51,7 +50,7 @@ class StateDir:
             raise ConfigError(f"agent name {name!r} must be 1–63 letters, digits, '.', '_' or '-'")
         temporary = kept.with_suffix(".new")
         temporary.write_text(name + "\n")
-        os.replace(temporary, kept)
+        temporary.replace(kept)
         return Identity(name, new_run())
 
     def close(self) -> None:

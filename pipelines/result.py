@@ -83,9 +83,7 @@ class Detections:
 
     @classmethod
     def empty(cls, labels: tuple[str, ...] = ()) -> "Detections":
-        return cls(
-            np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros(0, np.uint16), labels
-        )
+        return cls(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros(0, np.uint16), labels)
 
     def scaled(self, x: float, y: float) -> "Detections":
         """The same boxes with x multiplied by `x` and y by `y` (from encoded to source pixels)."""

@@ -94,7 +94,9 @@ class ZmqLink:
         self._wake()
 
     def bytes_sent(self) -> int:
-        return self._bytes_closed + sum(c.bytes_sent for s in self._lanes.values() for c in tuple(s.connections))
+        return self._bytes_closed + sum(
+            c.bytes_sent for s in self._lanes.values() for c in tuple(s.connections)
+        )
 
     def close(self) -> None:
         with self._lock:

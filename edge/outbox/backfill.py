@@ -80,6 +80,11 @@ class Backfill:
         self.sent_uncommitted += len(uncommitted)
         return uncommitted
 
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something for the next commit."""
+        return bool(self.acknowledged or self.acknowledged_gaps or self.unreadable)
+
     def committed(self) -> None:
         """What was acknowledged is out of the store."""
         self.acknowledged.clear()
@@ -88,6 +93,18 @@ class Backfill:
 
     def carries(self, key: Key) -> bool:
         return self._uplink.carries(key)
+
+    def reread(self, key: Key, now_us: int) -> Held | None:
+        """A stored record that the cloud has not acknowledged, as it would be held. May raise Retryable."""
+        stored = self._store.find(key)
+        if stored is None or stored.number in self.acknowledged:
+            return None
+        try:
+            record = wire_records.decode(stored.data, self._agent)
+        except Rejected:
+            self.unreadable.add(stored.number)
+            return None
+        return Held(with_age(record, self._store.uptime_us(now_us) - stored.born_us), now_us)
 
     def turn(self, now_us: int, *, at_once: bool, store_fails: bool) -> int | None:
         """Send what may go; when to ask again, None if only news can change anything.

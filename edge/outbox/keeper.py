@@ -18,11 +18,10 @@ from edge.outbox.marks import Marks, interrupted
 from edge.outbox.memory import Held, Pools, key_of
 from edge.outbox.stats import OutboxStats
 from edge.outbox.store import Changes, OutboxStore
-from pipelines.errors import Rejected, Retryable
+from pipelines.errors import Retryable
 from pipelines.frame import FrameId
 from pipelines.result import GapReason, Record
 from pipelines.windows import SampleWindow
-from protos.wire import records as wire_records
 from protos.wire.bulk import Ack, BulkBatch
 
 log = logging.getLogger(__name__)
@@ -52,7 +51,6 @@ class Keeper:
         max_memory_records: int,
     ) -> None:
         self._store = store
-        self._agent = agent
         self._run = run
         self._clock_us = clock_us
         self._on_committed = on_committed
@@ -64,6 +62,7 @@ class Keeper:
         self.backfill = Backfill(
             store=store, agent=agent, send=send, held=self._held, outcomes=self._pools.outcomes
         )
+        self._group = COMMIT_AT_MOST
         self._previous_ended = False
         self._flush = False
         self._last_commit_us = 0
@@ -97,19 +96,12 @@ class Keeper:
             held.record = replace(held.record, late_far=True)
             return
         try:
-            stored = self._store.find(key)
+            kept = self.backfill.reread(key, now_us)
         except Retryable as error:
             self._failed(error, now_us)
             return
-        if stored is None or stored.number in self.backfill.acknowledged:
-            return
-        try:
-            record = wire_records.decode(stored.data, self._agent)
-        except Rejected:
-            self.backfill.unreadable.add(stored.number)
-            return
-        age_us = self._store.uptime_us(now_us) - stored.born_us
-        self._held.put(Held(replace(record, late_far=True, age_us=age_us), now_us))
+        if kept is not None:
+            self._held.put(replace(kept, record=replace(kept.record, late_far=True)))
 
     def gap(self, *, stream: str, seq: int, reason: GapReason, detail: str, now_us: int) -> None:
         self._ranges.add(stream=stream, seq=seq, reason=reason, detail=detail, now_us=now_us)
@@ -129,8 +121,7 @@ class Keeper:
 
     def settled(self, stream: str, seq: int) -> None:
         """Nothing more will be said of this frame; if nothing of it is kept here either, it is explained."""
-        key = (self._run, stream, seq)
-        if key not in self._held and key not in self._pools.far:
+        if not self._pools.keep((self._run, stream, seq)):
             self._marks.explained(stream, seq)
 
     def flush(self) -> None:
@@ -143,7 +134,7 @@ class Keeper:
         """Do what is due; the time of the next turn if nothing happens before."""
         self._pools.expire(now_us, carried=self.backfill.carries)
         if self._backoff_us == 0 or now_us >= self._retry_us:
-            self._commit(now_us)
+            self.commit(now_us)
         if self._backoff_us:
             self._drop_excess(now_us)
         self._sync(now_us)
@@ -155,20 +146,50 @@ class Keeper:
         self._flush = False
         return self._due_us(now_us, send_us)
 
-    def write(self, now_us: int) -> bool:
-        """Commit what is at hand now; False if the store fails for now."""
-        return self._commit(now_us)
+    def commit(self, now_us: int, *, exact: bool = False) -> bool:
+        """One transaction with all that is at hand; False if the store fails for now."""
+        marks = self._marks.save()
+        changes: Changes | None = None
+        try:
+            self._end_previous_runs(now_us)
+            going = self._held.oldest(self._group)
+            changes = self._changes(going, now_us, exact=exact)
+            if changes is None:
+                self._backoff_us = 0
+                return True
+            self._store.commit(changes, now_us)
+        except Retryable as error:
+            self._marks.restore(marks)
+            self._failed(error, now_us)
+            self._make_room(changes, now_us)
+            return False
+        if self._backoff_us:
+            log.warning("the outbox writes again")
+        self._backoff_us = 0
+        self._group = min(2 * self._group, COMMIT_AT_MOST)
+        self._last_error = ""
+        self._last_commit_us = now_us
+        if self._unsynced_us is None:
+            self._unsynced_us = now_us
+        self._marks.due = False
+        self.backfill.committed()
+        if changes.gaps:
+            self._ranges.clear()
+        done_us = self._clock_us()
+        for held in going:
+            self._held.pop(key_of(held.record))
+            if held.announce:
+                self._durations.add(done_us - held.at_us, done_us)
+                self._on_committed(held.record.id)
+        return True
 
     def finish(self, now_us: int) -> bool:
         """Everything into the store, marks exact; False if the store fails for now."""
         self._pools.hold_all()
-        while len(self._held) > COMMIT_AT_MOST:
-            if not self._commit(now_us):
+        while len(self._held) > self._group:
+            if not self.commit(now_us):
                 return False
-        return self._commit(now_us, exact=True)
-
-    def close(self, now_us: int) -> None:
-        self._store.close(now_us)
+        return self.commit(now_us, exact=True)
 
     def stats(self) -> OutboxStats:
         return OutboxStats.of(
@@ -191,48 +212,13 @@ class Keeper:
         if run == self._run:
             self._marks.explained(stream, seq)
 
-    def _commit(self, now_us: int, *, exact: bool = False) -> bool:
-        """One transaction with all that is at hand; False if the store fails for now."""
-        try:
-            self._end_previous_runs(now_us)
-            going = self._held.oldest(COMMIT_AT_MOST)
-            changes = self._changes(going, now_us, exact=exact)
-            if changes is None:
-                self._backoff_us = 0
-                return True
-            self._store.commit(changes, now_us)
-        except Retryable as error:
-            self._failed(error, now_us)
-            return False
-        if self._backoff_us:
-            log.warning("the outbox writes again")
-        self._backoff_us = 0
-        self._last_error = ""
-        self._last_commit_us = now_us
-        if self._unsynced_us is None:
-            self._unsynced_us = now_us
-        self._marks.due = False
-        self.backfill.committed()
-        if changes.gaps:
-            self._ranges.clear()
-        done_us = self._clock_us()
-        for held in going:
-            self._held.pop(key_of(held.record))
-            if held.announce:
-                self._durations.add(done_us - held.at_us, done_us)
-                self._on_committed(held.record.id)
-        return True
-
     def _changes(self, going: list[Held], now_us: int, *, exact: bool) -> Changes | None:
         """None when nothing has to be written now."""
-        gaps_since_us = self._ranges.since_us
-        gaps_due = gaps_since_us is not None and (
-            exact or self._flush or now_us - gaps_since_us >= GAPS_EVERY_US
-        )
+        since_us = self._ranges.since_us
+        gaps_due = since_us is not None and (exact or self._flush or now_us - since_us >= GAPS_EVERY_US)
         uptime_due = now_us - self._last_commit_us >= UPTIME_EVERY_US
         backfill = self.backfill
-        gone = backfill.acknowledged or backfill.acknowledged_gaps or backfill.unreadable
-        if not (going or gaps_due or gone or self._marks.due or uptime_due or exact):
+        if not (going or gaps_due or backfill.has_news or self._marks.due or uptime_due or exact):
             return None
         gaps = self._ranges.peek(self._run) if gaps_due else []
         for held in going:
@@ -248,6 +234,17 @@ class Keeper:
             acknowledged_gaps=frozenset(backfill.acknowledged_gaps),
             marks=self._marks.watermarks(exact=exact),
         )
+
+    def _make_room(self, changes: Changes | None, now_us: int) -> None:
+        """On a full disk: let go of what the cloud has, and try fewer records the next time."""
+        self._group = max(1, self._group // 8)
+        if changes is None or not changes.entries:
+            return
+        try:
+            self._store.commit(replace(changes, entries=(), gaps=(), marks=()), now_us)
+        except Retryable:
+            return
+        self.backfill.committed()
 
     def _end_previous_runs(self, now_us: int) -> None:
         """Once per start: what earlier runs reserved and did not explain is entered as interrupted."""
@@ -267,10 +264,7 @@ class Keeper:
 
     def _drop_excess(self, now_us: int) -> None:
         """What memory cannot hold while the store fails is lost, and said so."""
-        while len(self._held) > self._max_memory_records:
-            held = self._held.pop_least()
-            if held is None:
-                return
+        for held in self._held.pop_excess(self._max_memory_records):
             self._lost += 1
             run, stream, seq = key_of(held.record)
             if run == self._run:

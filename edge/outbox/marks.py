@@ -6,7 +6,7 @@ them after a crash is `interrupted`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from edge.outbox.store import Watermark
 from pipelines.result import Gap, GapReason
@@ -45,6 +45,13 @@ class Marks:
         while mark.settled + 1 in mark.beyond:
             mark.settled += 1
             mark.beyond.discard(mark.settled)
+
+    def save(self) -> dict[str, _Mark]:
+        """For `restore`, should the transaction that was to explain some frames fail."""
+        return {stream: replace(mark, beyond=set(mark.beyond)) for stream, mark in self._streams.items()}
+
+    def restore(self, saved: dict[str, _Mark]) -> None:
+        self._streams = saved
 
     def watermarks(self, *, exact: bool = False) -> list[Watermark]:
         """As they should be written; `exact` at the end: nothing above the last frame is reserved any more."""

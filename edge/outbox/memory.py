@@ -89,12 +89,14 @@ class HeldRecords:
             return held.at_us
         return None
 
-    def pop_least(self) -> Held | None:
-        """The oldest of the lowest priority."""
-        if not self._held:
-            return None
-        key = min(self._held, key=lambda k: PRIORITY_NUMBERS[self._held[k].record.priority])
-        return self._held.pop(key)
+    def pop_excess(self, most: int) -> list[Held]:
+        """Take out the lowest priority, of it the oldest, until at most `most` are left."""
+        found: list[Held] = []
+        while len(self._held) > most:
+            found.append(
+                self._held.pop(min(self._held, key=lambda k: PRIORITY_NUMBERS[self._held[k].record.priority]))
+            )
+        return found
 
     def pop_ranges(self, ranges: Iterable[RecordRange]) -> list[Held]:
         """Take out whatever lies in `ranges`."""
@@ -119,6 +121,10 @@ class Pools:
         self.held = HeldRecords()
         self.far = HeldRecords()
         self.outcomes = HeldRecords()
+
+    def keep(self, key: Key) -> bool:
+        """Whether the frame's record is still only here."""
+        return key in self.held or key in self.far
 
     def far_acked(self, ranges: Iterable[RecordRange], now_us: int) -> list[Key]:
         """The worker has the boxes: what is left to tell is who answered, how late and whether on time."""

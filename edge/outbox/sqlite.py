@@ -247,8 +247,10 @@ class SqliteOutbox:
         # TRUNCATE does not say how much it moved, PASSIVE does; a reader in the way only delays the truncation.
         done = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[2]
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        page_bytes = db.execute("PRAGMA page_size").fetchone()[0]
-        self._tally.add("flash_bytes_written", max(0, done) * page_bytes)
+        pages, page_bytes = (
+            int(db.execute(f"PRAGMA {p}").fetchone()[0]) for p in ("page_count", "page_size")
+        )
+        self._tally.add("flash_bytes_written", min(max(0, done), pages) * page_bytes)  # each page once
         self._wal_bytes = self._wal_size()
 
     def _wal_size(self) -> int:

@@ -41,7 +41,9 @@ class Transaction:
             raise
 
     def _apply(self, changes: Changes) -> None:
-        self._remove_records(changes.acknowledged, "acked")  # first: a full disk has room for what replaces it
+        self._remove_records(
+            changes.acknowledged, "acked"
+        )  # first: a full disk has room for what replaces it
         self._remove_records(changes.unreadable, "set_aside")
         self._remove_gaps(changes.acknowledged_gaps)
         for entry in changes.entries:

@@ -44,6 +44,7 @@ class OutboxWriter:
         grace_us: int = 1_000_000,
         max_memory_records: int = 4096,
     ) -> None:
+        self._store = store
         self._clock_us = clock_us
         self._keeper = Keeper(
             store=store,
@@ -84,7 +85,7 @@ class OutboxWriter:
         def reserve(keeper: Keeper, now_us: int) -> None:
             for name in names:
                 keeper.captured(name, 0)
-            if keeper.write(now_us):
+            if keeper.commit(now_us):
                 written.set()
 
         self._post(reserve)
@@ -241,7 +242,7 @@ class OutboxWriter:
             else:
                 self._ended_well = True
         finally:
-            self._keeper.close(self._clock_us())
+            self._store.close(self._clock_us())
             self._publish(0)
 
     def _publish(self, handled: int) -> None:

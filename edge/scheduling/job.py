@@ -7,7 +7,6 @@ from edge.scheduling.near_timeline import Key
 from edge.scheduling.rung import RungCost
 from pipelines.result import Status
 
-
 GIVE_UP_BEFORE_US = 1_000
 
 

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from nearfar.demo.phases import GRACE_AFTER_HEAL_S, Moment
@@ -163,4 +164,4 @@ def _percent(part: float, whole: float) -> str:
 
 
 def _pairs(moments: Sequence[Moment]) -> list[tuple[Moment, Moment]]:
-    return list(zip(moments, moments[1:], strict=False))
+    return list(pairwise(moments))

@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -31,7 +31,7 @@ class View:
         self._elapsed_s = 0.0
         self._live = Live(console=console, refresh_per_second=8) if console.is_terminal else None
 
-    def __enter__(self) -> "View":
+    def __enter__(self) -> Self:
         if self._live is not None:
             self._live.start()
         return self

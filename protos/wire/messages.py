@@ -64,7 +64,9 @@ _TO_AGENT_FIELDS: dict[type, str] = {
 }
 
 
-def _kinds(union: type[Message], fields: dict[type, str]) -> tuple[dict[type, int], dict[int, tuple[str, Any]]]:
+def _kinds(
+    union: type[Message], fields: dict[type, str]
+) -> tuple[dict[type, int], dict[int, tuple[str, Any]]]:
     by_name = union.DESCRIPTOR.fields_by_name
     out = {cls: by_name[name].number for cls, name in fields.items()}
     back: dict[int, tuple[str, Any]] = {}
@@ -97,7 +99,8 @@ def encode(message: ToWorker | ToAgent) -> Message:
                 run=message.run,
                 lane=cast("pb.Lane", LANES[message.lane]),
                 streams=[
-                    pb.Stream(name=s.name, width_px=s.width_px, height_px=s.height_px) for s in message.streams
+                    pb.Stream(name=s.name, width_px=s.width_px, height_px=s.height_px)
+                    for s in message.streams
                 ],
                 model=message.model,
                 model_sha256=message.model_sha256,
@@ -143,7 +146,9 @@ def encode(message: ToWorker | ToAgent) -> Message:
             return pb.Goodbye(reason=message.reason)
         case session.Error():
             return pb.Error(
-                reason=cast("pb.RejectReason", REASONS[message.reason]), text=message.text, retry=message.retry
+                reason=cast("pb.RejectReason", REASONS[message.reason]),
+                text=message.text,
+                retry=message.retry,
             )
         case live.FrameHead():
             return pb.FrameHead(
@@ -351,7 +356,9 @@ def decode_to_worker(
     return cast("ToWorker", _parse(_FROM_AGENT, kind, header, payload, agent))
 
 
-def decode_to_agent(kind: int, header: live.Buffer, payload: live.Buffer | None = None, *, agent: str = "") -> ToAgent:
+def decode_to_agent(
+    kind: int, header: live.Buffer, payload: live.Buffer | None = None, *, agent: str = ""
+) -> ToAgent:
     """What a worker sent."""
     return cast("ToAgent", _parse(_FROM_WORKER, kind, header, payload, agent))
 

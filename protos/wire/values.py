@@ -24,9 +24,7 @@ from protos import inference_pb2 as pb
 E = TypeVar("E", bound=StrEnum)
 
 PRIORITIES = (Priority.LOW, Priority.NORMAL, Priority.HIGH)
-ANSWERED_BY: Mapping[AnsweredBy, int] = {
-    m: pb.AnsweredBy.Value(f"ANSWERED_BY_{m.name}") for m in AnsweredBy
-}
+ANSWERED_BY: Mapping[AnsweredBy, int] = {m: pb.AnsweredBy.Value(f"ANSWERED_BY_{m.name}") for m in AnsweredBy}
 STATUS: Mapping[Status, int] = {m: pb.Status.Value(f"STATUS_{m.name}") for m in Status}
 GAP_REASON: Mapping[GapReason, int] = {m: pb.GapReason.Value(f"GAP_REASON_{m.name}") for m in GapReason}
 
@@ -76,7 +74,9 @@ def encoding_from(message: pb.Encoding) -> Encoding:
         body_bytes=message.body_bytes,
     )
     if message.decoded_bytes != value.decoded_bytes:
-        raise Rejected(f"encoding claims {message.decoded_bytes} decoded bytes, its size says {value.decoded_bytes}")
+        raise Rejected(
+            f"encoding claims {message.decoded_bytes} decoded bytes, its size says {value.decoded_bytes}"
+        )
     return value
 
 

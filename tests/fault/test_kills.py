@@ -3,7 +3,6 @@
 import random
 from pathlib import Path
 
-from tests.support.eventually import eventually
 from tests.support.rig import rig
 
 KILLS = 20
@@ -15,8 +14,7 @@ def test_twenty_kills_lose_no_answer_silently_and_double_none(tmp_path: Path):
         r.start_worker()
         r.start_agent()
         for _ in range(KILLS):
-            many = len(r.answers) + dice.randint(5, 40)
-            eventually(lambda many=many: len(r.answers) >= many, 15, f"{many} answers")
+            r.wait_more(dice.randint(5, 40))
             victims = dice.choice(["agent", "worker", "worker", "both"])
             if victims != "worker":
                 r.kill_agent()

@@ -16,6 +16,10 @@ PHASE = st.tuples(
 )
 
 
+def _always(value):
+    return lambda _: value
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     phases=st.lists(PHASE, min_size=1, max_size=6),
@@ -31,9 +35,9 @@ def test_any_history_answers_every_accepted_frame_once_and_adds_up(
     w.commit_us = None if commit_ms is None else commit_ms * MS
     seq = 0
     for rtt_ms, near_ms, worker_ms, frames, every_ms, event in phases:
-        w.rtt_us = lambda _, rtt=rtt_ms: None if rtt is None else rtt * MS
-        w.near_us = lambda _, near=near_ms: near * MS
-        w.worker_us = lambda _, worker=worker_ms: worker * MS
+        w.rtt_us = _always(None if rtt_ms is None else rtt_ms * MS)
+        w.near_us = _always(near_ms * MS)
+        w.worker_us = _always(worker_ms * MS)
         if event == "disconnect":
             w._do(w.scheduler.disconnected("cut", w.now_us))
         elif event == "connect":

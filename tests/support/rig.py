@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from cloud.store.records import open_store
 from tests.support.eventually import eventually
 
 WORKER = """\
@@ -217,6 +218,11 @@ class Rig:
             enough, within_s, f"{count} answers by {by} after {after}: {_tally(self.answers[after:])}"
         )
 
+    def wait_more(self, count: int, within_s: float = 15.0) -> None:
+        """`count` more answers than there are now."""
+        many = len(self.answers) + count
+        eventually(lambda: len(self.answers) >= many, within_s, f"{many} answers")
+
     def wait_far_on_time(self, *, after: int, within_s: float = 2.0) -> None:
         def on_time() -> bool:
             return any(a["answered_by"] == "far" and a["on_time"] for a in self.answers[after:])
@@ -246,8 +252,6 @@ class Rig:
         return [(a["run"], a["stream"], a["seq"]) for a in self.seen]
 
     def records(self) -> list[tuple[str, str, int]]:
-        from cloud.store.records import open_store
-
         store = open_store(f"sqlite:///{self.root}/worker/records.db")
         try:
             return [(i.run.hex(), i.stream, i.seq) for i in store.identities()]
@@ -256,8 +260,6 @@ class Rig:
 
     def interrupted(self) -> Callable[[tuple[str, str, int]], bool]:
         """Whether an identity lies in a gap the cloud knows as interrupted."""
-        from cloud.store.records import open_store
-
         store = open_store(f"sqlite:///{self.root}/worker/records.db")
         try:
             gaps = [gap for _, gap in store.gaps() if gap.reason == "interrupted"]

@@ -6,7 +6,7 @@ It carries out actions exactly as the dispatcher does and checks the promises wh
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise
 
 from edge.scheduling import actions
 from edge.scheduling.near_timeline import Key
@@ -125,7 +125,7 @@ class World:
 
     def _check_slots(self) -> None:
         slots = self.scheduler.timeline.slots
-        for before, after in zip(slots, slots[1:], strict=False):
+        for before, after in pairwise(slots):
             assert before.end_us <= after.start_us, f"slots overlap: {before} {after}"
         for slot in slots:
             assert slot.end_us <= self.deadlines[slot.key] - self.scheduler.settings.margin_us

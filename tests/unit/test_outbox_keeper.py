@@ -291,6 +291,42 @@ def test_with_a_link_and_no_disk_answers_still_reach_the_cloud() -> None:
     assert (desk.committed, stats.sent_uncommitted, stats.uncommitted, stats.empty) == ([], 1, 0, True)
 
 
+def test_a_full_disk_heals_as_the_cloud_takes_what_it_holds(tmp_path: Path) -> None:
+    store = SqliteOutbox(tmp_path / "outbox.db", max_pages=24)
+    desk = Desk(store)
+    for seq in range(1, 121):
+        desk.keeper.append(record(seq, boxes=40), desk.now_us)
+        desk.go(10_000)
+    desk.go(20 * SECOND)
+    full = desk.keeper.stats()
+    assert full.pending > 0
+    assert full.uncommitted > 0
+    assert "full" in full.last_error
+    desk.connect()
+    up: set[int] = set()
+    for _ in range(100):
+        desk.go(200_000)
+        up |= {r.id.seq for r in desk.deliver()}
+    assert up == set(range(1, 121))
+    stats = desk.keeper.stats()
+    assert (stats.empty, stats.balance, stats.lost, stats.last_error) == (True, 0, 0, "")
+    desk.store.close(desk.now_us)
+
+
+def test_a_frame_that_waits_in_memory_is_not_settled_by_another_commit(tmp_path: Path) -> None:
+    store = SqliteOutbox(tmp_path / "outbox.db", max_pages=24)
+    desk = Desk(store)
+    for seq in range(1, 121):
+        desk.keeper.captured("door", seq)
+        desk.keeper.append(record(seq, boxes=40), desk.now_us)
+    desk.go(20 * SECOND)
+    (mark,) = store.runs()
+    stored = {s.key[2] for s in store.peek(limit=1000, max_bytes=1 << 30)}
+    assert set(range(1, mark.settled + 1)) <= stored
+    assert len(stored) < 120
+    desk.store.close(desk.now_us)
+
+
 def test_a_record_that_cannot_be_read_is_set_aside_and_holds_up_nothing() -> None:
     desk = Desk()
     bad = Entry(key=(RUN, "door", 1), priority=2, age_us=0, data=b"\xff\xff\xff")
@@ -341,7 +377,7 @@ def test_a_clean_end_keeps_everything_and_interrupts_nothing() -> None:
     desk.keeper.gap(stream="door", seq=4, reason=GapReason.SHED, detail="stopping", now_us=desk.now_us)
     desk.keeper.append(record(5, run=OLD_RUN), desk.now_us)
     assert desk.keeper.finish(desk.now_us)
-    desk.keeper.close(desk.now_us)
+    desk.store.close(desk.now_us)
     assert desk.store.ledger().pending == 4
     (mark,) = desk.store.runs()
     assert (mark.reserved, mark.settled) == (5, 5)
@@ -361,10 +397,10 @@ def test_records_of_an_earlier_run_go_up_under_their_own_run(tmp_path: Path) -> 
     first = Desk(SqliteOutbox(path), run=OLD_RUN)
     first.keeper.append(record(1, run=OLD_RUN), first.now_us)
     first.turn()
-    first.keeper.close(first.now_us)
+    first.store.close(first.now_us)
     second = Desk(SqliteOutbox(path))
     second.connect()
     second.go(SECOND)
     (sent,) = second.deliver()
     assert (sent.id.agent, sent.id.run, sent.id.seq) == (AGENT, OLD_RUN, 1)
-    second.keeper.close(second.now_us)
+    second.store.close(second.now_us)

@@ -1,0 +1,50 @@
+"""What every test lives by: nothing is left running, and a missing service is only a skip on a developer's machine."""
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.support.eventually import eventually
+
+LEFT_OVER_WITHIN_S = 3.0
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("service"):
+        (name,) = marker.args
+        if shutil.which(name) is None:
+            words = f"needs the program {name!r}, which is not installed"
+            if os.environ.get("CI"):
+                pytest.fail(words)
+            pytest.skip(words)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_running() -> Iterator[None]:
+    """A thread or process that outlives its test fails it."""
+    me = psutil.Process()
+    threads = set(threading.enumerate())
+    children = {child.pid for child in me.children(recursive=True)}
+    yield
+
+    def left_threads() -> list[threading.Thread]:
+        return [t for t in threading.enumerate() if t not in threads and t.is_alive()]
+
+    def left_children() -> list[psutil.Process]:
+        return [c for c in me.children(recursive=True) if c.pid not in children]
+
+    try:
+        eventually(
+            lambda: not left_threads() and not left_children(),
+            LEFT_OVER_WITHIN_S,
+            "the end of every thread and process of this test",
+        )
+    except AssertionError:
+        names = [t.name for t in left_threads()] + [str(c) for c in left_children()]
+        for child in left_children():
+            child.kill()
+        pytest.fail(f"left running: {', '.join(names)}")
