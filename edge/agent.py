@@ -203,8 +203,8 @@ class Agent:
     def summary(self) -> dict[str, object]:
         """The laws as numbers that add up, and what follows from them."""
         outbox = self._outbox.stats()
-        breaker = self.dispatcher.scheduler.breaker
-        estimate = self.dispatcher.scheduler.link
+        breaker = self.dispatcher.scheduler.far.breaker
+        estimate = self.dispatcher.scheduler.far.link
         now_us = monotonic_us()
         errors = {name: s.error for name, s in self._streams.items() if s.error}
         return {
@@ -226,8 +226,8 @@ class Agent:
                 "rtt_min_ms": round(estimate.rtt_min_us(now_us) / 1000, 2),
                 "bandwidth_mbit": round(estimate.bytes_per_us(now_us) * 8, 2),
             },
-            "near_guard_ms": round(self.dispatcher.scheduler.near.guard_us / 1000, 2),
-            "margin_ms": round(self.dispatcher.scheduler.margin_us / 1000, 2),
+            "near_guard_ms": round(self.dispatcher.scheduler.near.estimate.guard_us / 1000, 2),
+            "margin_ms": round(self.dispatcher.scheduler.wake_up.margin_us / 1000, 2),
             "run_dir": None
             if self.run_dir is None
             else {

@@ -140,8 +140,8 @@ class AnswerDesk:
                 arrived_us=pending.far_arrived_us,
                 released_us=now_us,
                 size_bytes=len(pending.payload or b""),
-                rtt_min_us=scheduler.link.rtt_min_us(now_us),
-                bytes_per_us=scheduler.link.bytes_per_us(now_us),
+                rtt_min_us=scheduler.far.link.rtt_min_us(now_us),
+                bytes_per_us=scheduler.far.link.bytes_per_us(now_us),
                 worker=far.timing,
             )
         elif give.by is AnsweredBy.NEAR and pending.near is not None and pending.near.detections is not None:

@@ -150,7 +150,7 @@ class Dispatcher(threading.Thread):
             except queue.Empty:
                 if due_us is not None and wait_us < LONGEST_WAIT_US:
                     woke_us = self._clock_us()
-                    self.scheduler.woke_late(woke_us - max(due_us, now_us), woke_us)
+                    self.scheduler.wake_up.woke_late(woke_us - max(due_us, now_us), woke_us)
             else:
                 self._guarded(event)
             self._guarded(self._tick)
@@ -178,11 +178,11 @@ class Dispatcher(threading.Thread):
             self.idle.set()
 
     def _report_pacing(self, now_us: int) -> None:
-        estimate = self.scheduler.link
+        estimate = self.scheduler.far.link
         rtt_us = estimate.rtt_us or 0
         self._outbox.observe_live(
             in_flight_bytes=self.scheduler.in_flight_bytes,
-            over_budget=not self.scheduler.breaker.in_budget,
+            over_budget=not self.scheduler.far.breaker.in_budget,
             bytes_per_s=estimate.bytes_per_us(now_us) * 1e6,
             queueing_us=max(0, rtt_us - estimate.rtt_min_us(now_us)),
         )
@@ -247,7 +247,7 @@ class Dispatcher(threading.Thread):
         now_us = self._clock_us()
         pending = self._pending.get(encoded.key)
         if encoded.data is None or encoded.encoding is None:
-            self._do(self.scheduler.encode_failed(encoded.key, now_us))
+            self._do(self.scheduler.send_failed(encoded.key, "encode failed", now_us))
             return
         if pending is not None:
             pending.payload, pending.encoding = encoded.data, encoded.encoding
@@ -262,7 +262,7 @@ class Dispatcher(threading.Thread):
         now_us = self._clock_us()
         pending = self._pending.get(key)
         if pending is not None and pending.given_us:
-            self.scheduler.commit_took(now_us - pending.given_us, now_us)
+            self.scheduler.wake_up.commit_took(now_us - pending.given_us, now_us)
         self._do(self.scheduler.committed(key, now_us))
 
     def _on_link(self, event: LinkEvent) -> None:
@@ -375,7 +375,7 @@ class Dispatcher(threading.Thread):
     def _encode(self, key: Key) -> None:
         pending = self._pending[key]
         if self._encoder is None:
-            self._do(self.scheduler.encode_failed(key, self._clock_us()))
+            self._do(self.scheduler.send_failed(key, "encode failed", self._clock_us()))
             return
         frame = pending.frame
         rung = self.scheduler.settings.rung

@@ -50,7 +50,7 @@ class Job:
     far_reason: str = ""  # why far did not answer
     given: bool = False
     release_by_us: int | None = None  # held answer: out at the latest then
-    cancelled_far: bool = False
+    abandoned: bool = False  # the link went over budget: near need not wait for far
 
     @property
     def give_up_us(self) -> int:

@@ -21,7 +21,6 @@ class View:
     comes in time; `near_slot` is whether near can be reserved; `sample_due`: far was not tried for a while."""
 
     near_slot: bool
-    has_near: bool
     far_possible: bool  # connected, in budget, within the credit
     connected: bool
     p_far: float

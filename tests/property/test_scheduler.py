@@ -52,7 +52,7 @@ def test_any_history_answers_every_accepted_frame_once_and_adds_up(
     captured = seq * (2 if two_streams else 1)
     assert len(w.released) + len(w.shed) + len(w.waiting) == captured
     assert set(w.released) == set(w.given)
-    assert not w.scheduler.timeline.slots
+    assert not w.scheduler.near.timeline.slots
     assert 0 <= w.scheduler.open_frames == 0
     for key, (_, by) in w.released.items():
         if by in (AnsweredBy.NEAR, AnsweredBy.FAR):

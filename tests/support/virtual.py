@@ -124,7 +124,7 @@ class World:
             self._act(action)
 
     def _check_slots(self) -> None:
-        slots = self.scheduler.timeline.slots
+        slots = self.scheduler.near.timeline.slots
         for before, after in pairwise(slots):
             assert before.end_us <= after.start_us, f"slots overlap: {before} {after}"
         for slot in slots:

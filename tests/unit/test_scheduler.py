@@ -32,7 +32,7 @@ def test_a_blackhole_costs_no_deadline_from_its_first_frame_on():
     w.run_frames(75, every_us=FPS_25, first_seq=26)
     assert w.late() == []
     assert w.share(AnsweredBy.NEAR, first_seq=27) == 1.0
-    assert not w.scheduler.breaker.in_budget
+    assert not w.scheduler.far.breaker.in_budget
     assert w.fresh >= 2
 
 
@@ -78,7 +78,7 @@ def test_over_budget_only_probes_are_sent_and_at_most_five_a_second():
     w = world()
     w.run_frames(25, every_us=FPS_25)
     w.rtt_us = lambda now: 80 * MS  # inside the band of 100 ms but above the return at 50 ms
-    w.scheduler.breaker.frames_vanish(w.now_us)
+    w.scheduler.far.breaker.frames_vanish(w.now_us)
     before = len(w.offloaded)
     w.run_frames(50, every_us=FPS_25, first_seq=26)
     sent = w.offloaded[before:]
@@ -105,7 +105,7 @@ def test_a_rejected_frame_is_answered_near_at_once():
     w.run_until(w.now_us + 5 * MS)
     asked_us = w.now_us
     decided = w.scheduler.rejected(
-        ("s", 11), reason="queue_full", load=w.scheduler.link.load, now_us=w.now_us
+        ("s", 11), reason="queue_full", load=w.scheduler.far.link.load, now_us=w.now_us
     )
     assert any(isinstance(a, actions.StartNear) and a.key == ("s", 11) for a in decided)
     w._do(decided)
@@ -129,7 +129,7 @@ def test_a_lost_connection_hands_every_frame_in_flight_to_near_at_once():
 def test_when_near_is_too_slow_for_every_frame_the_newest_wins_and_every_loss_is_counted():
     w = world(connect=False)
     w.near_us = lambda _: 60 * MS
-    w.scheduler.near.observe(60 * MS, w.now_us)
+    w.scheduler.near.estimate.observe(60 * MS, w.now_us)
     w.run_frames(100, every_us=FPS_25)
     assert len(w.released) + len(w.shed) + len(w.waiting) == 100
     assert w.share(AnsweredBy.NEAR) >= 0.95
