@@ -15,11 +15,21 @@ from dataclasses import dataclass, field, replace
 import zmq
 
 from edge.links.backoff import Backoff
-from edge.links.base import Connected, Deliver, Disconnected, Dropped, Received, Refused, Sent
-from edge.links.zmq_connection import GOODBYE_LINGER_MS, Connection, State, is_frame
+from edge.links.base import (
+    Connected,
+    Deliver,
+    Disconnected,
+    Dropped,
+    LinkEvent,
+    Received,
+    Refused,
+    Sent,
+)
+from edge.links.zmq_connection import GOODBYE_LINGER_MS, Connection, State
 from pipelines.errors import Rejected
 from protos.wire import multipart
 from protos.wire.bulk import BulkBatch, Have
+from protos.wire.live import Cancel, FrameBody, FrameHead
 from protos.wire.messages import ToWorker
 from protos.wire.session import Error, Goodbye, Hello, Lane, Ping, Pong, RejectReason, Welcome
 
@@ -27,6 +37,7 @@ log = logging.getLogger(__name__)
 
 MOST_QUEUED = 64  # groups of messages per lane
 MOST_FRESH = 4
+MOST_SUPERSEDED = 2
 SUPERSEDED_FOR_US = 30_000_000
 REFUSED_AGAIN_US = 500_000
 REFUSED_FOR_GOOD_US = 2_000_000
@@ -125,6 +136,10 @@ class ZmqLink:
                     self._serve(side)
         except Exception:
             log.exception("link %s: its thread failed", self._name)
+        with self._lock:
+            self._closing = True
+            for side in self._lanes.values():
+                side.ready = False
         for side in self._lanes.values():
             for connection in side.connections:
                 if connection.state is State.READY:
@@ -132,6 +147,13 @@ class ZmqLink:
                 self._bytes_closed += connection.bytes_sent
                 connection.close(linger_ms=GOODBYE_LINGER_MS)
             side.connections.clear()
+
+    def _tell(self, event: LinkEvent) -> None:
+        """Whatever a listener does with an event, the link goes on."""
+        try:
+            self._deliver(event)
+        except Exception:
+            log.exception("link %s: %s could not be delivered", self._name, type(event).__name__)
 
     def _wait(self) -> None:
         poller = zmq.Poller()
@@ -189,10 +211,11 @@ class ZmqLink:
                 case Welcome():
                     self._welcomed(side, connection, message)
                 case Error(reason=RejectReason.HELLO_REQUIRED):
-                    connection.enter(State.GREETING, arrived_us)
-                    self._greet(side, connection)
+                    # It has forgotten us, and with us what was in flight: a new connection says so.
+                    connection.broke("the worker asks for a new Hello")
+                    side.retry_us = arrived_us
                 case Error() if connection.state is State.GREETING:
-                    self._deliver(Refused(side.lane, message))
+                    self._tell(Refused(side.lane, message))
                     connection.broke(f"refused: {message.text}")
                     side.retry_us = arrived_us + (REFUSED_AGAIN_US if message.retry else REFUSED_FOR_GOOD_US)
                 case Ping():
@@ -201,7 +224,7 @@ class ZmqLink:
                         Pong(nonce=message.nonce, arrived_mono_us=arrived_us, resident_us=resident_us)
                     )
                 case _:
-                    self._deliver(Received(side.lane, connection.number, message, arrived_us))
+                    self._tell(Received(side.lane, connection.number, message, arrived_us))
 
     def _welcomed(self, side: _Lane, connection: Connection, welcome: Welcome) -> None:
         now_us = self._clock_us()
@@ -214,9 +237,12 @@ class ZmqLink:
         if side.current is not None and side.current is not connection:
             side.current.superseded_us = now_us
         side.current = connection
+        for other in side.connections:
+            if other.state in (State.CONNECTING, State.GREETING):
+                other.broke("another connection was quicker")
         with self._lock:
             side.ready = True
-        self._deliver(Connected(side.lane, connection.number, welcome))
+        self._tell(Connected(side.lane, connection.number, welcome))
 
     def _send_queued(self, side: _Lane) -> None:
         while True:
@@ -224,15 +250,28 @@ class ZmqLink:
                 if not side.outbound:
                     return
                 group = side.outbound.popleft()
+            if side.current is None:
+                self._drop(side, group)
+                continue
             for place, message in enumerate(group):
-                if side.current is not None and side.current.send(message):
+                if side.current.send(message):
                     continue
-                for left in group[place:]:
-                    if is_frame(left) or isinstance(left, BulkBatch | Have):
-                        self._deliver(Dropped(side.lane, left))
+                head = group[0]
+                if place > 0 and isinstance(head, FrameHead):  # the body will not follow
+                    side.current.control(Cancel(stream=head.stream, seq=head.seq))
+                self._drop(side, group)
                 break
 
+    def _drop(self, side: _Lane, group: tuple[ToWorker, ...]) -> None:
+        """Report what was accepted and could not be handed to the network; control messages are not missed."""
+        for message in group:
+            if isinstance(message, FrameHead | FrameBody | BulkBatch | Have):
+                self._tell(Dropped(side.lane, message))
+
     def _end_old(self, side: _Lane, now_us: int) -> None:
+        superseded = [c for c in side.connections if c.superseded_us is not None]
+        for connection in superseded[:-MOST_SUPERSEDED]:
+            connection.broke("superseded")
         for connection in tuple(side.connections):
             if connection.overdue(now_us):
                 connection.broke("no answer from the worker")
@@ -260,17 +299,16 @@ class ZmqLink:
             side.ready = False
             left, side.outbound = side.outbound, deque()
         for group in left:
-            for message in group:
-                if is_frame(message) or isinstance(message, BulkBatch | Have):
-                    self._deliver(Dropped(side.lane, message))
-        self._deliver(Disconnected(side.lane, connection.number, connection.reason))
+            self._drop(side, group)
+        self._tell(Disconnected(side.lane, connection.number, connection.reason))
 
     def _open_due(self, side: _Lane, now_us: int) -> None:
         fresh = False
         if side.lane is Lane.LIVE:
             with self._lock:
                 fresh, self._fresh_wanted = bool(self._fresh_wanted), 0
-            fresh = fresh and len(side.connections) < MOST_FRESH
+            trying = sum(c.state is not State.READY for c in side.connections)
+            fresh = fresh and trying < MOST_FRESH
         due = side.retry_us is not None and now_us >= side.retry_us
         if not (fresh or due):
             return

@@ -11,7 +11,7 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from protos.wire import live, multipart
+from protos.wire import multipart
 from protos.wire.messages import ToWorker
 from protos.wire.session import Lane
 
@@ -131,7 +131,3 @@ class Connection:
         self.dealer.disable_monitor()
         self.monitor.close(0)
         self.dealer.close(linger_ms)
-
-
-def is_frame(message: ToWorker) -> bool:
-    return isinstance(message, live.FrameHead | live.FrameBody)

@@ -23,6 +23,7 @@ COMMANDS = {
     "records": ("nearfar.cli.records:command", "Show what the cloud keeps: one record per frame."),
     "outbox": ("nearfar.cli.outbox:command", "Look into the outbox of a gateway."),
     "relay": ("nearfar.cli.relay:command", "Rehearse a bad link: delay, rate, stall, reset."),
+    "health": ("nearfar.cli.health:command", "Ask a health page once; the exit code is the answer."),
 }
 
 

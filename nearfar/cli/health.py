@@ -1,0 +1,78 @@
+"""`nearfar health`: does this page answer 200? For container health checks and scripts.
+
+Bounded by 2 s in all, name lookup included. Goes straight to the host: proxies are for the outside world.
+"""
+
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from queue import Empty, SimpleQueue
+from threading import Thread
+from urllib.parse import urlsplit
+
+import click
+
+from pipelines.errors import Retryable
+
+WITHIN_S = 2.0
+_SHOWN_BYTES = 500
+
+
+@click.command(name="health")
+@click.argument("url")
+def command(url: str) -> None:
+    """Ask URL once, e.g. http://127.0.0.1:9464/readyz of a worker.
+
+    Exits 0 if it answers 200 within 2 s, 1 with the reason if not, 2 if URL is no http:// or https:// address.
+    """
+    if not _is_http(url):
+        raise click.BadParameter(f"{url} is no http://HOST[:PORT]/PATH", param_hint="URL")
+    status, words = ask(url, within_s=WITHIN_S)
+    if status != 200:
+        raise Retryable(f"{url} answers {status}: {words or 'no words'}")
+    click.echo(f"{url} answers 200: {words or 'no words'}")
+
+
+def ask(url: str, *, within_s: float) -> tuple[int, str]:
+    """Status and first line of an http URL. Raises Retryable when there is no answer in `within_s` seconds."""
+    answer: SimpleQueue[tuple[int, str] | Exception] = SimpleQueue()
+
+    def get() -> None:
+        try:
+            answer.put(_get(url, within_s))
+        except (OSError, HTTPException, ValueError) as error:
+            answer.put(error)
+
+    # A socket's time-out bounds each step, not their sum, and a name lookup has none: the thread bounds it all.
+    Thread(target=get, name="health", daemon=True).start()
+    try:
+        got = answer.get(timeout=within_s)
+    except Empty:
+        got = TimeoutError()
+    if isinstance(got, Exception):
+        reason = got.reason if isinstance(got, urllib.error.URLError) else got
+        late = isinstance(reason, TimeoutError)
+        raise Retryable(f"{url}: {f'no answer within {within_s:g} s' if late else reason}") from got
+    return got
+
+
+def _get(url: str, timeout_s: float) -> tuple[int, str]:
+    straight = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with straight.open(url, timeout=timeout_s) as reply:
+            return reply.status, _first_line(reply.read(_SHOWN_BYTES))
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return refusal.code, _first_line(refusal.read(_SHOWN_BYTES))
+
+
+def _first_line(body: bytes) -> str:
+    return body.decode("utf-8", "replace").strip().partition("\n")[0]
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

@@ -1,0 +1,146 @@
+"""`nearfar health`: the exit code a container engine reads."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cloud.config import load_worker
+from cloud.http import HttpServer
+from edge.config import load_pipeline
+from nearfar.cli import health
+from nearfar.cli import main as command_line
+
+ROOT = Path(__file__).parents[2]
+RECIPES = ROOT / "pipelines" / "recipes"
+
+
+class Page:
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+        self.server = HttpServer(address="127.0.0.1:0", not_ready=lambda: self.reasons, metrics=bytes)
+        self.server.start()
+
+    @property
+    def readyz(self) -> str:
+        return f"{self.server.address}/readyz"
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    made = Page()
+    yield made
+    made.server.stop()
+
+
+def test_a_page_that_answers_200_is_healthy(page, capsys):
+    assert command_line.run(["health", page.readyz]) == 0
+    assert "answers 200: ready" in capsys.readouterr().out
+
+
+def test_a_worker_that_is_not_ready_is_told_with_its_reason(page, capsys):
+    page.reasons = ["draining"]
+    assert command_line.run(["health", page.readyz]) == 1
+    assert f"{page.readyz} answers 503: draining" in capsys.readouterr().err
+
+
+def test_a_page_that_is_not_there_is_unhealthy(page, capsys):
+    assert command_line.run(["health", f"{page.server.address}/nothing"]) == 1
+    assert "answers 404" in capsys.readouterr().err
+
+
+def test_a_closed_port_is_told_in_words(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as freed:
+        port = freed.getsockname()[1]
+    assert command_line.run(["health", f"http://127.0.0.1:{port}/readyz"]) == 1
+    assert "refused" in capsys.readouterr().err
+
+
+def test_a_server_that_accepts_and_never_answers_costs_two_seconds_and_no_more(capsys, monkeypatch):
+    monkeypatch.setattr(health, "WITHIN_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        begun_s = time.monotonic()
+        assert command_line.run(["health", f"http://127.0.0.1:{mute.getsockname()[1]}/readyz"]) == 1
+        assert time.monotonic() - begun_s < 1.5
+    assert "no answer within 0.2 s" in capsys.readouterr().err
+
+
+def test_a_server_that_drips_bytes_cannot_stretch_the_time(capsys, monkeypatch):
+    monkeypatch.setattr(health, "WITHIN_S", 0.3)
+    over = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.0 200 OK\r\n")
+            while not over.wait(0.05):
+                connection.sendall(b"X-Slow: 1\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dripping = threading.Thread(target=drip, args=(server,))
+        dripping.start()
+        begun_s = time.monotonic()
+        code = command_line.run(["health", f"http://127.0.0.1:{server.getsockname()[1]}/"])
+        took_s = time.monotonic() - begun_s
+        over.set()
+        dripping.join()
+    assert code == 1
+    assert took_s < 1.5
+    assert "no answer within 0.3 s" in capsys.readouterr().err
+
+
+def test_what_speaks_no_http_is_unhealthy(capsys):
+    def babble(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(b"\x00\x01 not http\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        babbling = threading.Thread(target=babble, args=(server,))
+        babbling.start()
+        assert command_line.run(["health", f"http://127.0.0.1:{server.getsockname()[1]}/"]) == 1
+        babbling.join()
+    assert "error: http://127.0.0.1" in capsys.readouterr().err
+
+
+def test_a_proxy_of_the_environment_is_not_asked(page, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert command_line.run(["health", page.readyz]) == 0
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "zmq://127.0.0.1:7440", "readyz", "http://", "http://h:x/"]
+)
+def test_an_address_that_is_no_http_url_is_a_usage_error(url, capsys):
+    assert command_line.run(["health", url]) == 2
+    assert "is no http://" in capsys.readouterr().err
+
+
+def test_compose_asks_the_page_its_worker_has():
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    http = load_worker(RECIPES / "compose-worker.yaml").listen.http
+    assert http is not None
+    port = http.address.rpartition(":")[2]
+    assert services["worker"]["healthcheck"]["test"] == [
+        "CMD",
+        "nearfar",
+        "health",
+        f"http://127.0.0.1:{port}/readyz",
+    ]
+
+
+def test_the_gateway_of_compose_finds_its_worker_and_waits_for_nobody():
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    served = load_worker(RECIPES / "compose-worker.yaml")
+    agent = load_pipeline(RECIPES / "compose-gateway.yaml")
+    port = served.listen.zmq.address.rpartition(":")[2]
+    assert [link.url for link in agent.links.values()] == [f"zmq://worker:{port}"]
+    assert agent.far.model in served.models
+    assert "depends_on" not in compose["services"]["gateway"]
+    assert all("ports" not in service for service in compose["services"].values())
