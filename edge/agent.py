@@ -12,10 +12,8 @@ Capture never waits for anything behind the slot; whatever is unanswered at the 
 import logging
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from edge.answers import AnswerDesk
 from edge.blocks import LINKS, SINKS, SOURCES
@@ -24,11 +22,11 @@ from edge.capture.reader import Reader
 from edge.capture.slot import Slot
 from edge.config import PipelineConfig
 from edge.counters import Counters
-from edge.dispatcher import Dispatcher, StreamPort
+from edge.dispatcher import Dispatcher
 from edge.encoder import Encoder
 from edge.identity import StateDir
 from edge.links.base import Link, Sent
-from edge.near import NearRunner
+from edge.near import NearRunner, warm_up
 from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
@@ -36,16 +34,15 @@ from edge.run_dir import RunDir
 from edge.scheduling.rung import Rung, RungCost
 from edge.scheduling.scheduler import Scheduler, SchedulerSettings
 from edge.sinks.base import SinkThread
+from edge.stream_port import StreamPort
+from edge.summary import summary_of
 from pipelines.detectors.base import Detector
-from pipelines.errors import NearfarError
-from pipelines.frame import Picture
 from pipelines.registry import CODECS, DETECTORS
 from protos.wire.bulk import BulkBatch
 from protos.wire.session import Hello, Lane, StreamInfo
 
 log = logging.getLogger(__name__)
 
-WARM_UP_RUNS = 8
 STOP_WITHIN_US = 1_900_000
 
 
@@ -202,40 +199,21 @@ class Agent:
 
     def summary(self) -> dict[str, object]:
         """The laws as numbers that add up, and what follows from them."""
-        outbox = self._outbox.stats()
-        breaker = self.dispatcher.scheduler.far.breaker
-        estimate = self.dispatcher.scheduler.far.link
-        now_us = monotonic_us()
-        errors = {name: s.error for name, s in self._streams.items() if s.error}
         return {
             "agent": self.identity.agent,
             "run": self.identity.run.hex(),
             "policy": self._config.scheduler.policy,
             "deadline_ms": self._config.deadline / 1000,
-            **self.counters.summary(pending=self.dispatcher.pending_frames + self._in_slots()),
-            "outbox": {**asdict(outbox), "adds_up": outbox.balance == 0},
-            "sinks": {
-                s.name: {"written": s.written, "dropped": s.dropped, "failed": s.failed} for s in self._sinks
-            },
-            "link": {
-                "name": self._link_name,
-                "in_budget": breaker.in_budget,
-                "reason": breaker.reason or self.dispatcher.degraded,
-                "connections": self.dispatcher.connections,
-                "bytes_up": 0 if self._link is None else self._link.bytes_sent(),
-                "rtt_min_ms": round(estimate.rtt_min_us(now_us) / 1000, 2),
-                "bandwidth_mbit": round(estimate.bytes_per_us(now_us) * 8, 2),
-            },
-            "near_guard_ms": round(self.dispatcher.scheduler.near.estimate.guard_us / 1000, 2),
-            "margin_ms": round(self.dispatcher.scheduler.wake_up.margin_us / 1000, 2),
-            "run_dir": None
-            if self.run_dir is None
-            else {
-                "lines": self.run_dir.lines,
-                "lost": self.run_dir.lost,
-                "late_unmarked": self.run_dir.late_unmarked,
-            },
-            "source_errors": errors,
+            **summary_of(
+                self.dispatcher,
+                in_slots=self._in_slots(),
+                outbox=self._outbox.stats(),
+                sinks=self._sinks,
+                link=self._link,
+                run_dir=self.run_dir,
+                now_us=monotonic_us(),
+            ),
+            "source_errors": {name: s.error for name, s in self._streams.items() if s.error},
         }
 
     @property
@@ -290,20 +268,7 @@ class Agent:
             return None
         detector: Detector = DETECTORS.build(self._config.near.detector)
         info = next(iter(self._streams.values())).info
-        picture = _grey(info.width_px, info.height_px)
-        runs: list[int] = []
-        for attempt in range(WARM_UP_RUNS):
-            start_us = monotonic_us()
-            try:
-                detector.detect(picture)
-            except NearfarError as error:
-                log.warning("near failed while warming up: %s", error)
-                if attempt == WARM_UP_RUNS - 1 and not runs:
-                    raise
-            else:
-                runs.append(monotonic_us() - start_us)
-        # The first run allocates; it says nothing about the rest.
-        near_us = max(runs[1:] or runs)
+        near_us = warm_up(detector, info.width_px, info.height_px, clock_us=monotonic_us)
         fps = sum(s.shape.fps for s in self._streams.values())
         if near_us * fps > 1_000_000:
             log.warning(
@@ -378,7 +343,3 @@ class Agent:
 
     def _send_bulk(self, batch: BulkBatch) -> Sent:
         return Sent.DOWN if self._link is None else self._link.send(batch, lane=Lane.BULK)
-
-
-def _grey(width_px: int, height_px: int) -> Picture:
-    return np.full((height_px, width_px, 3), 114, np.uint8)

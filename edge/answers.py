@@ -56,6 +56,7 @@ class AnswerDesk:
         self._sinks = sinks
         self._frame_log = frame_log
         self._clock_us = clock_us
+        self._far_labels: tuple[str, ...] = ()
         self._maps: dict[tuple[str, ...], LabelMap] = {}
         self._answered: OrderedDict[tuple[str, int], AnsweredBy] = OrderedDict()
 
@@ -66,16 +67,17 @@ class AnswerDesk:
         """The far model of this pipeline among those the worker named; the first if none was asked for."""
         for model in welcome.models:
             if not self._far_model or model.name == self._far_model:
+                self._far_labels = model.labels
                 return model
         raise Fatal(f"the worker welcomed this agent without the model {self._far_model!r}")
 
-    def record(self, pending: Pending, scheduler: Scheduler, far_labels: tuple[str, ...]) -> Record:
+    def record(self, pending: Pending, scheduler: Scheduler) -> Record:
         """The record of an answer that is committed before the sinks see it."""
-        return self.as_record(self._answer(pending, scheduler, far_labels))
+        return self.as_record(self._answer(pending, scheduler))
 
-    def release(self, pending: Pending, scheduler: Scheduler, far_labels: tuple[str, ...]) -> Answer:
+    def release(self, pending: Pending, scheduler: Scheduler) -> Answer:
         """Hand the answer to every sink now; what is released is what is counted."""
-        answer = self._answer(pending, scheduler, far_labels)
+        answer = self._answer(pending, scheduler)
         for sink in self._sinks:
             sink.offer(answer)
         if self._frame_log is not None:
@@ -116,7 +118,7 @@ class AnswerDesk:
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _answer(self, pending: Pending, scheduler: Scheduler, far_labels: tuple[str, ...]) -> Answer:
+    def _answer(self, pending: Pending, scheduler: Scheduler) -> Answer:
         give = pending.give
         if give is None:
             raise Fatal("an answer was asked for before it was decided")
@@ -129,7 +131,7 @@ class AnswerDesk:
             far = pending.far
             raw = far.detections
             detections = self._mapped(
-                Detections(raw.boxes, raw.scores, raw.class_ids, raw.labels or far_labels)
+                Detections(raw.boxes, raw.scores, raw.class_ids, raw.labels or self._far_labels)
             )
             model, sha256 = far.model, far.model_sha256
             timing = far_timing(

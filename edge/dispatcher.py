@@ -8,56 +8,27 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 from edge.answers import AnswerDesk
-from edge.capture.slot import Slot
 from edge.counters import Counters
 from edge.encoder import Encoded, Encoder
-from edge.links.base import Connected, Disconnected, Dropped, Link, LinkEvent, Received, Refused, Sent
+from edge.far_port import FarPort
+from edge.links.base import Link, LinkEvent
 from edge.near import NearRun, NearRunner
+from edge.outbox.port import Outbox
 from edge.pending import Pending
 from edge.scheduling import actions
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
+from edge.stream_port import StreamPort
 from pipelines.frame import Frame, FrameId
-from pipelines.result import GapReason, Priority, Record, ShedReason
-from protos.wire import bulk, live, session
-from protos.wire.session import Lane
+from pipelines.result import GapReason, ShedReason
 
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_US = 250_000
 PACING_EVERY_US = 50_000
-
-
-class Outbox(Protocol):
-    """What the dispatcher needs of the outbox writer; every call only enqueues."""
-
-    def append(self, record: Record) -> None: ...
-    def far_answered(self, record: Record) -> None: ...
-    def late_far(self, frame_id: FrameId) -> None: ...
-    def acked_live(self, ack: bulk.Ack) -> None: ...
-    def acked_bulk(self, ack: bulk.Ack) -> None: ...
-    def dropped(self, batch: int) -> None: ...
-    def gap(self, *, stream: str, seq: int, reason: GapReason, detail: str = "") -> None: ...
-    def captured(self, stream: str, seq: int) -> None: ...
-    def settled(self, stream: str, seq: int) -> None: ...
-    def reachable(self, *, connected: bool, limits: session.Limits | None = None) -> None: ...
-    def observe_live(
-        self, *, in_flight_bytes: int, over_budget: bool, bytes_per_s: float, queueing_us: int
-    ) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamPort:
-    """One stream as the dispatcher sees it. `index` is its place in Hello.streams."""
-
-    name: str
-    index: int
-    slot: Slot
-    priority: Priority
 
 
 class Dispatcher(threading.Thread):
@@ -82,24 +53,30 @@ class Dispatcher(threading.Thread):
         self.counters = counters
         self._deadline_us = deadline_us
         self._ports: Mapping[str, StreamPort] = {p.name: p for p in streams}
-        self._by_index = [p.name for p in streams]
         self._near = near
-        self._encoder = encoder
-        self._link = link
         self._outbox = outbox
         self._desk = desk
         self._clock_us = clock_us
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._pending: dict[Key, Pending] = {}
         self._waiting: set[str] = set()  # streams with a frame in the slot that nobody could take yet
-        self._far_input = (0, 0)
-        self._far_labels: tuple[str, ...] = ()
         self._next_pacing_us = 0
         self._stopping = False
         self._over = False
         self.idle = threading.Event()
-        self.degraded = ""
-        self.connections = 0
+        self.far: FarPort | None = None
+        if link is not None and encoder is not None:
+            self.far = FarPort(
+                link=link,
+                encoder=encoder,
+                scheduler=scheduler,
+                outbox=outbox,
+                desk=desk,
+                counters=counters,
+                streams=streams,
+                pending=self._pending,
+                clock_us=clock_us,
+            )
 
     # -- reports from other threads -----------------------------------------------------------------------
 
@@ -266,75 +243,8 @@ class Dispatcher(threading.Thread):
         self._do(self.scheduler.committed(key, now_us))
 
     def _on_link(self, event: LinkEvent) -> None:
-        now_us = self._clock_us()
-        match event:
-            case Connected(lane=Lane.LIVE):
-                self.connections += 1
-                self.degraded = ""
-                model = self._desk.choose_model(event.welcome)
-                self._far_input = (model.input_width_px, model.input_height_px)
-                self._far_labels = model.labels
-                self._do(self.scheduler.welcomed(event.connection, event.welcome.credit, now_us))
-            case Connected():
-                self._outbox.reachable(connected=True, limits=event.welcome.limits)
-            case Disconnected(lane=Lane.LIVE):
-                self.degraded = event.reason
-                self._do(self.scheduler.disconnected(event.reason, now_us))
-            case Disconnected():
-                self._outbox.reachable(connected=False)
-            case Refused():
-                if self.degraded != event.error.text:
-                    log.warning("the worker refuses this agent: %s", event.error.text)
-                self.degraded = event.error.text
-            case Dropped(message=live.FrameBody() as body):
-                key = self._key(body.stream, body.seq)
-                self._do(self.scheduler.send_failed(key, "queue below is full", now_us))
-            case Dropped(message=bulk.BulkBatch() as batch):
-                self._outbox.dropped(batch.batch)
-            case Received():
-                self._on_message(event, now_us)
-
-    def _on_message(self, event: Received, now_us: int) -> None:
-        match event.message:
-            case live.Result() as result:
-                key = self._key(result.stream, result.seq)
-                pending = self._pending.get(key)
-                if pending is not None and pending.far is None:
-                    pending.far, pending.far_arrived_us = result, event.arrived_us
-                self._do(
-                    self.scheduler.result(
-                        key, timing=result.timing, load=result.load, now_us=event.arrived_us
-                    )
-                )
-            case live.Reject() as reject:
-                self.counters.rejected[reject.reason.value] += 1
-                key = self._key(reject.stream, reject.seq)
-                self._do(
-                    self.scheduler.rejected(key, reason=reject.reason.value, load=reject.load, now_us=now_us)
-                )
-            case session.Pong() as pong:
-                self._do(
-                    self.scheduler.pong(
-                        pong.nonce,
-                        resident_us=pong.resident_us,
-                        load=pong.load,
-                        credit=pong.credit,
-                        now_us=event.arrived_us,
-                    )
-                )
-            case bulk.Ack() as ack:
-                if event.lane is Lane.BULK:
-                    self._outbox.acked_bulk(ack)
-                else:
-                    self._outbox.acked_live(ack)
-            case session.Error() as error:
-                log.warning("worker: %s", error.text)
-            case _:
-                log.debug("nothing to do for %s", type(event.message).__name__)
-
-    def _key(self, index: int, seq: int) -> Key:
-        """A stream index no stream has matches no frame."""
-        return (self._by_index[index] if index < len(self._by_index) else "", seq)
+        if self.far is not None:
+            self._do(self.far.happened(event))
 
     # -- actions ------------------------------------------------------------------------------------------
 
@@ -344,10 +254,10 @@ class Dispatcher(threading.Thread):
 
     def _act(self, action: actions.Action) -> None:
         match action:
-            case actions.Encode(key):
-                self._encode(key)
-            case actions.SendFrame():
-                self._send(action)
+            case actions.Encode() | actions.SendFrame() | actions.CancelFar():
+                self._act_far(action)
+            case actions.SendPing() | actions.OpenFresh():
+                self._act_far(action)
             case actions.StartNear(key, due_us):
                 assert self._near is not None  # noqa: S101 - the scheduler has a near only if we do
                 pending = self._pending[key]
@@ -356,70 +266,42 @@ class Dispatcher(threading.Thread):
             case actions.CancelNear(key):
                 if self._near is not None:
                     self._near.cancel(key)
-            case actions.CancelFar((stream, seq)):
-                if self._link is not None:
-                    self._link.send(live.Cancel(stream=self._ports[stream].index, seq=seq))
             case actions.Give():
                 self._give(action)
             case actions.Release(key, committed):
                 self._release(key, committed=committed)
             case actions.LateFar((stream, seq)):
                 self._late_far(stream, seq)
+
+    def _act_far(self, action: actions.FarAction) -> None:
+        far = self.far
+        if far is None:
+            # far_only without a link is refused by the configuration; nothing else asks for far.
+            return
+        match action:
+            case actions.Encode(key):
+                far.encode(key)
+            case actions.SendFrame():
+                self._do(far.send(action))
+            case actions.CancelFar(key):
+                far.cancel(key)
             case actions.SendPing(nonce):
-                if self._link is not None:
-                    self._link.send(session.Ping(nonce=nonce, sent_mono_us=self._clock_us()))
+                far.ping(nonce)
             case actions.OpenFresh():
-                if self._link is not None:
-                    self._link.open_fresh()
-
-    def _encode(self, key: Key) -> None:
-        pending = self._pending[key]
-        if self._encoder is None:
-            self._do(self.scheduler.send_failed(key, "encode failed", self._clock_us()))
-            return
-        frame = pending.frame
-        rung = self.scheduler.settings.rung
-        size = rung.size_px((frame.width_px, frame.height_px), self._far_input)
-        self._encoder.submit(key, frame.picture, quality=rung.quality, size=size)
-
-    def _send(self, action: actions.SendFrame) -> None:
-        pending = self._pending[action.key]
-        port = self._ports[action.key[0]]
-        if self._link is None or pending.payload is None or pending.encoding is None:
-            self._do(self.scheduler.send_failed(action.key, "nothing to send on", self._clock_us()))
-            return
-        seq = action.key[1]
-        pending.sent_us = self._clock_us()
-        sent = self._link.send(
-            live.FrameHead(
-                stream=port.index,
-                seq=seq,
-                worker_budget_us=action.worker_budget_us,
-                sent_mono_us=pending.sent_us,
-                encoding=pending.encoding,
-                priority=port.priority,
-                probe=action.probe,
-            ),
-            live.FrameBody(stream=port.index, seq=seq, data=pending.payload),
-        )
-        if sent is not Sent.ACCEPTED:
-            self._do(self.scheduler.send_failed(action.key, f"link {sent.value}", self._clock_us()))
-            return
-        self.counters.offloaded += 1
-        self.counters.payload_bytes += len(pending.payload)
+                far.open_fresh()
 
     def _give(self, give: actions.Give) -> None:
         pending = self._pending[give.key]
         pending.give = give
         pending.given_us = self._clock_us()
         if give.hold:
-            self._outbox.append(self._desk.record(pending, self.scheduler, self._far_labels))
+            self._outbox.append(self._desk.record(pending, self.scheduler))
         else:
             self._release(give.key, committed=True)
 
     def _release(self, key: Key, *, committed: bool) -> None:
         pending = self._pending.pop(key)
-        answer = self._desk.release(pending, self.scheduler, self._far_labels)
+        answer = self._desk.release(pending, self.scheduler)
         self.counters.answer(answer)
         self.counters.uncommitted += not committed
         if pending.give is not None and not pending.give.hold:

@@ -200,6 +200,9 @@ class MemoryLink:
             session.receive(multipart.unpack_to_worker(parts, agent=session.agent), arrived_us)
         except NearfarError as error:
             session.refuse(str(error))
+        except Exception:  # the worker's fault is the worker's: the link lives on
+            log.exception("a message of agent %r could not be served", session.agent)
+            session.refuse("this message could not be served; the worker's log says why")
 
     def _reach_agent(self, side: _Lane, connection: Connection, parts: Parts) -> None:
         arrived_us = self._clock_us()

@@ -83,6 +83,6 @@ class OpenFresh:
     """Open another live connection; the present one does not answer."""
 
 
-Action = (
-    Encode | SendFrame | CancelFar | StartNear | CancelNear | Give | Release | LateFar | SendPing | OpenFresh
-)
+FarAction = Encode | SendFrame | CancelFar | SendPing | OpenFresh
+"""Actions that concern the link."""
+Action = FarAction | StartNear | CancelNear | Give | Release | LateFar

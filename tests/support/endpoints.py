@@ -1,0 +1,93 @@
+"""A worker that does as it is told, so that links can be judged without a service."""
+
+import threading
+
+from pipelines.result import Detections, Load, WorkerTiming
+from protos.endpoint import Peer
+from protos.wire.live import FrameBody, FrameHead, Result
+from protos.wire.messages import ToWorker
+from protos.wire.session import Credit, Error, Hello, Lane, Limits, ModelInfo, Ping, Pong, Welcome
+
+WELCOME = Welcome(
+    worker_run=bytes(16),
+    store_id="store",
+    models=(
+        ModelInfo(name="thing", sha256="ab" * 32, labels=("thing",), input_width_px=32, input_height_px=24),
+    ),
+    limits=Limits(message_bytes=8 << 20, picture_px=1 << 22, decompressed_bytes=1 << 24, batch_records=500),
+    credit=Credit(frames=8, bytes=1 << 22),
+)
+
+
+def result(stream: int, seq: int) -> Result:
+    return Result(
+        stream=stream,
+        seq=seq,
+        detections=Detections.empty(),
+        model="thing",
+        model_sha256="ab" * 32,
+        timing=WorkerTiming(),
+        load=Load(),
+    )
+
+
+class ScriptedSession:
+    """One connection: `received` as it came, bodies copied. `deaf` True: it takes everything, answers nothing."""
+
+    def __init__(self, endpoint: "ScriptedEndpoint", peer: Peer) -> None:
+        self.peer = peer
+        self.agent = ""
+        self.lane: Lane | None = None
+        self.deaf = False
+        self.ended = False
+        self.received: list[ToWorker] = []
+        self.refused: list[str] = []
+        self._endpoint = endpoint
+
+    def receive(self, message: ToWorker, arrived_us: int) -> None:
+        if not self._endpoint.reading.wait(20.0):
+            raise AssertionError("nobody let this worker read again")
+        if isinstance(message, FrameBody):
+            message = FrameBody(stream=message.stream, seq=message.seq, data=bytes(message.data))
+        self.received.append(message)
+        if not self.deaf:
+            self._answer(message, arrived_us)
+
+    def _answer(self, message: ToWorker, arrived_us: int) -> None:
+        match message:
+            case Hello():
+                self.agent, self.lane = message.agent, message.lane
+                self.peer.send(self._endpoint.refusal or WELCOME)
+            case Ping():
+                self.peer.send(Pong(nonce=message.nonce, arrived_mono_us=arrived_us, resident_us=0))
+            case FrameBody():
+                self.peer.send(result(message.stream, message.seq))
+
+    def refuse(self, text: str) -> None:
+        self.refused.append(text)
+
+    def closed(self) -> None:
+        self.ended = True
+
+    @property
+    def frames(self) -> list[FrameHead | FrameBody]:
+        return [m for m in tuple(self.received) if isinstance(m, FrameHead | FrameBody)]
+
+
+class ScriptedEndpoint:
+    """Welcomes everybody, unless `refusal` is set. While `reading` is clear it takes nothing off the wire."""
+
+    def __init__(self) -> None:
+        self.sessions: list[ScriptedSession] = []
+        self.refusal: Error | None = None
+        self.reading = threading.Event()
+        self.reading.set()
+
+    def open(self, peer: Peer) -> ScriptedSession:
+        session = ScriptedSession(self, peer)
+        self.sessions.append(session)
+        return session
+
+    def on(self, lane: Lane) -> list[ScriptedSession]:
+        """Connections that said Hello on this lane, oldest first."""
+        return [s for s in tuple(self.sessions) if s.lane is lane]
