@@ -10,6 +10,7 @@ from collections import deque
 PING_EVERY_US = 200_000
 PROBE_EVERY_US = 200_000
 FRESH_EVERY_US = 500_000
+PROBE_LOST_US = 1_000_000  # whatever became of it, another may go
 PROBES_TO_RETURN = 2
 MOST_PROBES_TO_RETURN = 16
 FLAP_SPAN_US = 5_000_000
@@ -156,7 +157,9 @@ class Breaker:
 
     def probe_due(self, now_us: int) -> bool:
         """Whether the next frame should go as a probe. Not while pings alone say it cannot come back in time."""
-        if self.in_budget or not self.connected or self._probe is not None or now_us < self._next_probe_us:
+        if self.in_budget or not self.connected or now_us < self._next_probe_us:
+            return False
+        if self._probe is not None and now_us < self._next_probe_us - PROBE_EVERY_US + PROBE_LOST_US:
             return False
         if self._last_rtt is None:
             return False

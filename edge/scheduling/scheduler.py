@@ -185,6 +185,7 @@ class Scheduler:
         """The frame is shed after all (the agent stops): no answer will be given."""
         job = self._jobs.pop(key, None)
         if job is not None:
+            self.far.failed(job, now_us)
             self.near.release(job)
             if job.near is Near.RUNNING:
                 self._out.append(CancelNear(key))
@@ -222,6 +223,7 @@ class Scheduler:
                 self._release(job, committed=False)
             self._settle(job, now_us)
             if self.far.left_behind(job, now_us):
+                self.far.failed(job, now_us)
                 job.far = Far.OVER
             self._drop_if_done(job)
         nonce = self.far.breaker.ping_due(now_us)

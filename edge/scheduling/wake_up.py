@@ -3,16 +3,16 @@
 from pipelines.windows import SampleWindow
 
 PRIOR_COMMIT_US = 1_000
-MOST_OF_DEADLINE = 0.25
+MOST_OF_DEADLINE = 0.1
 
 
 class WakeUp:
     """margin ≥ p99.9 of the dispatcher's wake-up lateness; commit = p99 of answer → commit. Neither takes more
-    than a quarter of the deadline: on a machine that bad no margin helps."""
+    than a tenth of the deadline, so that one stall of the machine does not end offloading."""
 
     def __init__(self, *, deadline_us: int, margin_us: int) -> None:
         self._least_us = margin_us
-        self._most_us = int(deadline_us * MOST_OF_DEADLINE)
+        self._most_us = max(margin_us, int(deadline_us * MOST_OF_DEADLINE))
         self._lateness = SampleWindow(2000)
         self._commits = SampleWindow(500)
         self.margin_us = margin_us

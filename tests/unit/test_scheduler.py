@@ -4,6 +4,7 @@ import pytest
 
 from edge.scheduling import actions
 from pipelines.result import AnsweredBy
+from protos.wire.session import Credit
 from tests.support.virtual import MS, world
 
 FPS_25 = 40 * MS
@@ -178,3 +179,23 @@ def test_the_hedge_costs_no_near_run_while_far_is_quick():
     w.near_us = near_us
     w.run_frames(100, every_us=FPS_25)
     assert len(runs) <= 3
+
+
+def test_a_probe_that_is_left_behind_by_a_new_connection_does_not_end_probing():
+    w = world()
+    w.run_frames(25, every_us=FPS_25)
+    w.scheduler.far.breaker.frames_vanish(w.now_us)
+    w.run_until(w.now_us + 300 * MS)
+    w.commit_us = 5 * MS
+    w.worker_us = lambda _: 300 * MS  # the probe stays out for long
+    w.frame(26)
+    probe = ("s", 26)
+    while probe not in w.given:
+        w.run_until(w.now_us + MS // 2)
+    assert w.given[probe].by is AnsweredBy.NEAR
+    assert [(key, is_probe) for _, key, is_probe in w.offloaded[-1:]] == [(probe, True)]
+    w._do(w.scheduler.welcomed(2, Credit(frames=8, bytes=4 << 20), w.now_us))
+    w.run_until(w.now_us + 200 * MS)
+    w.worker_us = lambda _: 20 * MS
+    w.run_frames(25, every_us=FPS_25, first_seq=27)
+    assert w.share(AnsweredBy.FAR, first_seq=40) >= 0.95
