@@ -5,15 +5,17 @@
 FROM python:3.11-slim AS base
 RUN useradd --uid 10001 --user-group --no-create-home --home-dir /var/lib/nearfar --shell /usr/sbin/nologin nearfar \
     && install -d -o nearfar -g nearfar -m 0750 /var/lib/nearfar
-ENV PATH=/opt/nearfar/bin:/usr/local/bin:/usr/bin:/bin \
-    PYTHONDONTWRITEBYTECODE=1
+ENV PATH=/opt/nearfar/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
-# The builders keep pip, its cache and the sources out of the images.
+# The builders keep the sources and pip's leavings out of the images; pip stays outside the environment.
 FROM base AS edge-build
-RUN python -m venv /opt/nearfar
+RUN python -m venv --without-pip /opt/nearfar
 WORKDIR /src
 COPY . .
-RUN pip install --no-cache-dir -c constraints.txt '.[onnx]' && pip uninstall --yes --quiet pip setuptools
+RUN pip --python /opt/nearfar/bin/python install --no-cache-dir -c constraints.txt '.[onnx]'
+
+FROM edge-build AS cloud-build
+RUN pip --python /opt/nearfar/bin/python install --no-cache-dir -c constraints.txt '.[onnx,cloud]'
 
 FROM base AS edge
 COPY --from=edge-build /opt/nearfar /opt/nearfar
@@ -22,12 +24,6 @@ WORKDIR /var/lib/nearfar
 VOLUME /var/lib/nearfar
 ENTRYPOINT ["nearfar"]
 CMD ["edge", "/etc/nearfar/pipeline.yaml"]
-
-FROM base AS cloud-build
-RUN python -m venv /opt/nearfar
-WORKDIR /src
-COPY . .
-RUN pip install --no-cache-dir -c constraints.txt '.[onnx,cloud]' && pip uninstall --yes --quiet pip setuptools
 
 FROM base AS cloud
 COPY --from=cloud-build /opt/nearfar /opt/nearfar

@@ -11,18 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from edge.links.backoff import Backoff
-from edge.links.base import Connected, Deliver, Disconnected, Received, Refused, Sent
+from edge.links.base import Connected, Deliver, Disconnected, LinkEvent, Received, Refused, Sent
 from edge.links.memory_connection import MOST_QUEUED, Air, Connection
 from pipelines.errors import NearfarError, Rejected
 from protos.endpoint import Endpoint
 from protos.wire import multipart
-from protos.wire.messages import ToWorker
-from protos.wire.multipart import Parts
+from protos.wire.messages import ToAgent, ToWorker
 from protos.wire.session import Error, Goodbye, Hello, Lane, Ping, Pong, RejectReason, Welcome
 
 log = logging.getLogger(__name__)
 
-MOST_CONNECTIONS = 4
+MOST_FRESH = 4
+MOST_SUPERSEDED = 2
 REFUSED_AGAIN_US = 500_000
 REFUSED_FOR_GOOD_US = 2_000_000
 LONGEST_WAIT_US = 500_000
@@ -70,15 +70,14 @@ class MemoryLink:
         self._thread.start()
 
     def send(self, *messages: ToWorker, lane: Lane = Lane.LIVE) -> Sent:
-        packed = [multipart.pack_to_worker(message) for message in messages]
         with self._air.changed:
             connection = self._lanes[lane].current
             if connection is None or self._closing:
                 return Sent.DOWN
-            if connection.up and len(connection.up) + len(packed) > MOST_QUEUED:
+            if connection.up and len(connection.up) + len(messages) > MOST_QUEUED:
                 return Sent.FULL
-            for parts in packed:
-                self._send_up(connection, parts)
+            for message in messages:
+                self._air.put(connection.up, message)
         return Sent.ACCEPTED
 
     def open_fresh(self) -> None:
@@ -132,11 +131,6 @@ class MemoryLink:
 
     # -- the link's thread ----------------------------------------------------------------------------------
 
-    def _send_up(self, connection: Connection, parts: Parts) -> None:
-        with self._air.changed:
-            self._bytes_sent += sum(len(part) for part in parts)
-            self._air.put(connection.up, parts)
-
     def _run(self) -> None:
         try:
             while self._sleep():
@@ -149,6 +143,13 @@ class MemoryLink:
             for connection in side.connections:
                 connection.hang_up()
             side.connections.clear()
+
+    def _tell(self, event: LinkEvent) -> None:
+        """Whatever a listener does with an event, the link goes on."""
+        try:
+            self._deliver(event)
+        except Exception:
+            log.exception("link %s: %s could not be delivered", self._name, type(event).__name__)
 
     def _sleep(self) -> bool:
         """Until there is something to do; False when the link is closing."""
@@ -178,12 +179,14 @@ class MemoryLink:
 
     def _serve(self, side: _Lane) -> None:
         for connection in tuple(side.connections):
-            for parts in self._air.arrived(connection.up):
-                self._reach_worker(connection, parts)
-            for parts in self._air.arrived(connection.down):
+            for sent in self._air.arrived(connection.up):
+                self._reach_worker(connection, sent)
+            for reply in self._air.arrived(connection.down):
                 if not connection.reason:
-                    self._reach_agent(side, connection, parts)
+                    self._reach_agent(side, connection, reply)
         now_us = self._clock_us()
+        for connection in [c for c in side.connections if c.superseded_us is not None][:-MOST_SUPERSEDED]:
+            connection.reason = "superseded"
         for connection in tuple(side.connections):
             with self._air.changed:
                 connection.reason = connection.ended(now_us)
@@ -191,7 +194,9 @@ class MemoryLink:
                 self._end(side, connection)
         self._open_due(side, now_us)
 
-    def _reach_worker(self, connection: Connection, parts: Parts) -> None:
+    def _reach_worker(self, connection: Connection, message: ToWorker) -> None:
+        parts = multipart.pack_to_worker(message)
+        self._bytes_sent += sum(len(part) for part in parts)
         session = connection.session
         if session is None:
             session = connection.session = self._endpoint.open(connection)
@@ -204,10 +209,11 @@ class MemoryLink:
             log.exception("a message of agent %r could not be served", session.agent)
             session.refuse("this message could not be served; the worker's log says why")
 
-    def _reach_agent(self, side: _Lane, connection: Connection, parts: Parts) -> None:
+    def _reach_agent(self, side: _Lane, connection: Connection, sent: ToAgent) -> None:
         arrived_us = self._clock_us()
+        agent = self._hello.agent if self._hello is not None else ""
         try:
-            message = multipart.unpack_to_agent(parts, agent=self._hello.agent if self._hello else "")
+            message = multipart.unpack_to_agent(multipart.pack_to_agent(sent), agent=agent)
         except Rejected as error:
             self.bad_messages += 1
             log.debug("link %s: %s", self._name, error)
@@ -216,23 +222,25 @@ class MemoryLink:
             case Welcome():
                 self._welcomed(side, connection, message)
             case Error(reason=RejectReason.HELLO_REQUIRED):
-                connection.welcomed, connection.since_us = False, arrived_us
-                self._greet(side, connection)
+                # It has forgotten us, and with us what was in flight: a new connection says so.
+                connection.reason = "the worker asks for a new Hello"
+                if connection is side.current:
+                    side.retry_us = arrived_us
             case Error() if not connection.welcomed:
-                self._deliver(Refused(side.lane, message))
+                self._tell(Refused(side.lane, message))
                 connection.reason = f"refused: {message.text}"
                 if side.current is None:
                     side.retry_us = arrived_us + (REFUSED_AGAIN_US if message.retry else REFUSED_FOR_GOOD_US)
             case Ping():
                 resident_us = self._clock_us() - arrived_us
                 pong = Pong(nonce=message.nonce, arrived_mono_us=arrived_us, resident_us=resident_us)
-                self._send_up(connection, multipart.pack_to_worker(pong))
+                self._air.put(connection.up, pong)
             case _:
-                self._deliver(Received(side.lane, connection.number, message, arrived_us))
+                self._tell(Received(side.lane, connection.number, message, arrived_us))
 
     def _greet(self, side: _Lane, connection: Connection) -> None:
         if self._hello is not None:
-            self._send_up(connection, multipart.pack_to_worker(replace(self._hello, lane=side.lane)))
+            self._air.put(connection.up, replace(self._hello, lane=side.lane))
 
     def _welcomed(self, side: _Lane, connection: Connection, welcome: Welcome) -> None:
         now_us = self._clock_us()
@@ -246,7 +254,10 @@ class MemoryLink:
             side.current.superseded_us = now_us
         with self._air.changed:
             side.current = connection
-        self._deliver(Connected(side.lane, connection.number, welcome))
+        for other in side.connections:
+            if not other.welcomed:
+                other.reason = "another connection was quicker"
+        self._tell(Connected(side.lane, connection.number, welcome))
 
     def _end(self, side: _Lane, connection: Connection) -> None:
         with self._air.changed:
@@ -259,7 +270,7 @@ class MemoryLink:
             if side.current is not None:
                 side.current.superseded_us = None
             else:
-                self._deliver(Disconnected(side.lane, connection.number, connection.reason))
+                self._tell(Disconnected(side.lane, connection.number, connection.reason))
         if side.current is None and not side.connections and side.retry_us is None:
             side.retry_us = self._clock_us() + side.backoff.next_us()
 
@@ -268,7 +279,7 @@ class MemoryLink:
         if side.lane is Lane.LIVE:
             with self._air.changed:
                 fresh, self._fresh_wanted = self._fresh_wanted, False
-            fresh = fresh and len(side.connections) < MOST_CONNECTIONS
+            fresh = fresh and sum(not c.welcomed for c in side.connections) < MOST_FRESH
         if not fresh and (side.retry_us is None or now_us < side.retry_us):
             return
         if self._air.cut:

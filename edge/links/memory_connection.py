@@ -7,17 +7,17 @@ are bounded; putting never waits. The lock is the air's `changed`; the link's th
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
 
 from protos.endpoint import Session
-from protos.wire import multipart
-from protos.wire.messages import ToAgent
-from protos.wire.multipart import Parts
+from protos.wire.messages import ToAgent, ToWorker
 
 MOST_QUEUED = 64  # messages per connection and direction
 ATTEMPT_WITHIN_US = 2_000_000
 SUPERSEDED_FOR_US = 30_000_000
 
-Way = deque[tuple[int, Parts]]  # (when it arrives, what), oldest first
+M = TypeVar("M", ToAgent, ToWorker)
+Way = deque[tuple[int, M]]  # (when it arrives, what), oldest first
 
 
 class Air:
@@ -30,14 +30,14 @@ class Air:
         self.cut = False
         self.stalled = False
 
-    def put(self, way: Way, parts: Parts) -> None:
+    def put(self, way: Way[M], message: M) -> None:
         """Start a message on its way."""
         with self.changed:
             due_us = self.clock_us() + self.delay_us
-            way.append((max(due_us, way[-1][0]) if way else due_us, parts))
+            way.append((max(due_us, way[-1][0]) if way else due_us, message))
             self.changed.notify()
 
-    def arrived(self, way: Way) -> list[Parts]:
+    def arrived(self, way: Way[M]) -> list[M]:
         """Take what has arrived."""
         out = []
         with self.changed:
@@ -45,7 +45,7 @@ class Air:
                 out.append(way.popleft()[1])
         return out
 
-    def next_us(self, way: Way) -> int | None:
+    def next_us(self, way: Way[M]) -> int | None:
         """When the next message arrives, None while nothing will."""
         return way[0][0] if way and not (self.stalled or self.cut) else None
 
@@ -56,8 +56,8 @@ class Connection:
     def __init__(self, air: Air, *, number: int, now_us: int) -> None:
         self.number = number
         self.since_us = now_us
-        self.up: Way = deque()
-        self.down: Way = deque()
+        self.up: Way[ToWorker] = deque()
+        self.down: Way[ToAgent] = deque()
         self.session: Session | None = None
         self.welcomed = False
         self.superseded_us: int | None = None
@@ -71,11 +71,10 @@ class Connection:
         return f"<Connection {self.number} {state}>"
 
     def send(self, message: ToAgent) -> bool:
-        parts = multipart.pack_to_agent(message)
         with self._air.changed:
             if self.gone or self._hung_up or len(self.down) >= MOST_QUEUED:
                 return False
-            self._air.put(self.down, parts)
+            self._air.put(self.down, message)
         return True
 
     def close(self) -> None:

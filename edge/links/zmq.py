@@ -213,11 +213,14 @@ class ZmqLink:
                 case Error(reason=RejectReason.HELLO_REQUIRED):
                     # It has forgotten us, and with us what was in flight: a new connection says so.
                     connection.broke("the worker asks for a new Hello")
-                    side.retry_us = arrived_us
+                    if connection is side.current:
+                        side.retry_us = arrived_us
                 case Error() if connection.state is State.GREETING:
                     self._tell(Refused(side.lane, message))
                     connection.broke(f"refused: {message.text}")
-                    side.retry_us = arrived_us + (REFUSED_AGAIN_US if message.retry else REFUSED_FOR_GOOD_US)
+                    if side.current is None:  # else a fresh one was refused: the present one goes on
+                        wait_us = REFUSED_AGAIN_US if message.retry else REFUSED_FOR_GOOD_US
+                        side.retry_us = arrived_us + wait_us
                 case Ping():
                     resident_us = self._clock_us() - arrived_us
                     connection.control(

@@ -57,7 +57,8 @@ class ScriptedSession:
         match message:
             case Hello():
                 self.agent, self.lane = message.agent, message.lane
-                self.peer.send(self._endpoint.refusal or WELCOME)
+                if not self._endpoint.silent:
+                    self.peer.send(self._endpoint.refusal or WELCOME)
             case Ping():
                 self.peer.send(Pong(nonce=message.nonce, arrived_mono_us=arrived_us, resident_us=0))
             case FrameBody():
@@ -75,11 +76,12 @@ class ScriptedSession:
 
 
 class ScriptedEndpoint:
-    """Welcomes everybody, unless `refusal` is set. While `reading` is clear it takes nothing off the wire."""
+    """Welcomes everybody, unless `refusal` is set or it is `silent` (F07). While `reading` is clear it takes nothing off the wire."""
 
     def __init__(self) -> None:
         self.sessions: list[ScriptedSession] = []
         self.refusal: Error | None = None
+        self.silent = False
         self.reading = threading.Event()
         self.reading.set()
 

@@ -197,5 +197,5 @@ def test_a_probe_that_is_left_behind_by_a_new_connection_does_not_end_probing():
     w._do(w.scheduler.welcomed(2, Credit(frames=8, bytes=4 << 20), w.now_us))
     w.run_until(w.now_us + 200 * MS)
     w.worker_us = lambda _: 20 * MS
-    w.run_frames(25, every_us=FPS_25, first_seq=27)
-    assert w.share(AnsweredBy.FAR, first_seq=40) >= 0.95
+    w.run_frames(60, every_us=FPS_25, first_seq=27)
+    assert w.share(AnsweredBy.FAR, first_seq=60) >= 0.95
