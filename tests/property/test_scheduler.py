@@ -76,3 +76,27 @@ def test_a_hedged_frame_is_on_time_whatever_the_link_does_while_near_keeps_its_g
     assert w.late() == []
     assert w.share(AnsweredBy.MISSED) == 0.0
     assert w.shed == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(phases=st.lists(PHASE, min_size=1, max_size=6), reconnects=st.booleans())
+def test_whatever_happened_far_is_back_once_the_link_is_healthy_again(phases, reconnects):
+    w = world()
+    seq = 0
+    for rtt_ms, near_ms, worker_ms, frames, every_ms, event in phases:
+        w.rtt_us = _always(None if rtt_ms is None else rtt_ms * MS)
+        w.near_us = _always(near_ms * MS)
+        w.worker_us = _always(worker_ms * MS)
+        if event == "disconnect":
+            w._do(w.scheduler.disconnected("cut", w.now_us))
+        elif event == "connect":
+            w.connect()
+        for _ in range(frames):
+            seq += 1
+            w.frame(seq)
+            w.run_until(w.now_us + every_ms * MS)
+    w.rtt_us, w.near_us, w.worker_us = _always(20 * MS), _always(20 * MS), _always(20 * MS)
+    if reconnects or not w.scheduler.far.breaker.connected:
+        w.connect()
+    w.run_frames(250, every_us=40 * MS, first_seq=seq + 1)
+    assert w.share(AnsweredBy.FAR, first_seq=seq + 226) >= 0.9

@@ -52,7 +52,7 @@ def clone(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("block", [b for b in blocks("sh") if b not in RUNS_THIS])
 def test_every_shell_block_of_the_readme_runs(block: str, clone: Path):
     # The rehearsal uses fixed places in /tmp so that it reads well; here each run gets its own.
-    script = block.replace("/tmp/nearfar-", f"{clone.parent}/nearfar-")
+    script = block.replace("/tmp/nearfar-", f"{clone.parent}/nearfar-")  # noqa: S108
     done = subprocess.run(
         ["bash", "-e", "-c", script],
         cwd=clone,

@@ -1,0 +1,367 @@
+"""Whatever a message holds it crosses unchanged; whatever bytes arrive they are a message or Rejected."""
+
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.errors import Rejected
+from pipelines.frame import Encoding, FrameId
+from pipelines.result import (
+    AnsweredBy,
+    Detections,
+    Gap,
+    GapReason,
+    Load,
+    Priority,
+    Record,
+    Status,
+    WorkerTiming,
+)
+from protos import inference_pb2 as pb
+from protos.wire import bulk, live, messages, multipart, records, session
+from protos.wire.session import Lane, RejectReason
+
+AGENT = "gw"
+LIMITS = {"decompressed_bytes": 1 << 20, "batch_records": 500}
+
+u32 = st.integers(0, 2**32 - 1)
+u64 = st.integers(0, 2**64 - 1)
+i64 = st.integers(-(2**63), 2**63 - 1)
+words = st.text(max_size=20)
+runs = st.binary(min_size=16, max_size=16)
+labels = st.lists(words, max_size=3).map(tuple)
+
+
+def tuples(of: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(of, max_size=3).map(tuple)
+
+
+encodings = st.builds(
+    Encoding,
+    codec=words,
+    quality=st.integers(0, 100),
+    width_px=st.integers(0, 1 << 16),
+    height_px=st.integers(0, 1 << 16),
+    bits=st.integers(1, 16),
+    channels=st.integers(1, 4),
+    body_bytes=u64,
+)
+loads = st.builds(Load, queue_frames=u32, queue_us=i64, service_p50_us=i64, service_p95_us=i64)
+credits_ = st.builds(session.Credit, frames=u32, bytes=u64)
+timings = st.builds(
+    WorkerTiming, **{f.name: u32 if f.name == "batch_frames" else i64 for f in fields(WorkerTiming)}
+)
+ids = st.builds(FrameId, agent=st.just(AGENT), run=runs, stream=words, seq=u64)
+gaps = st.builds(
+    Gap, run=runs, stream=words, first=u64, last=u64, reason=st.sampled_from(GapReason), detail=words
+)
+
+
+@st.composite
+def detections(draw: st.DrawFn, with_labels: bool = True) -> Detections:
+    count = draw(st.integers(0, 5))
+    number = st.floats(width=32, allow_nan=False)
+    boxes = draw(st.lists(number, min_size=4 * count, max_size=4 * count))
+    scores = draw(st.lists(number, min_size=count, max_size=count))
+    classes = draw(st.lists(st.integers(0, 65535), min_size=count, max_size=count))
+    return Detections(
+        np.array(boxes, np.float32).reshape(-1, 4),
+        np.array(scores, np.float32),
+        np.array(classes, np.uint16),
+        draw(labels) if with_labels else (),
+    )
+
+
+record_values = st.builds(
+    Record,
+    id=ids,
+    answered_by=st.sampled_from(AnsweredBy),
+    status=st.sampled_from(Status),
+    late_far=st.booleans(),
+    captured_unix_us=i64,
+    age_us=i64,
+    latency_us=i64,
+    on_time=st.booleans(),
+    priority=st.sampled_from(Priority),
+    detections=st.none() | detections(),
+    model=words,
+    model_sha256=words,
+    timing_us=st.dictionaries(words, i64, max_size=3),
+)
+pings = st.builds(session.Ping, nonce=u64, sent_mono_us=i64)
+pongs = st.builds(
+    session.Pong,
+    nonce=u64,
+    arrived_mono_us=i64,
+    resident_us=i64,
+    load=loads,
+    credit=st.none() | credits_,
+)
+to_worker: dict[type, st.SearchStrategy[Any]] = {
+    session.Hello: st.builds(
+        session.Hello,
+        agent=words,
+        run=runs,
+        lane=st.sampled_from(Lane),
+        streams=tuples(st.builds(session.StreamInfo, name=words, width_px=u32, height_px=u32)),
+        model=words,
+        model_sha256=words,
+        software=words,
+        protocol_min=u32,
+        protocol_max=u32,
+    ),
+    live.FrameHead: st.builds(
+        live.FrameHead,
+        stream=u32,
+        seq=u64,
+        worker_budget_us=i64,
+        sent_mono_us=i64,
+        encoding=encodings,
+        priority=st.sampled_from(Priority),
+        probe=st.booleans(),
+        traceparent=words,
+    ),
+    live.FrameBody: st.builds(live.FrameBody, stream=u32, seq=u64, data=st.binary(max_size=200)),
+    live.Cancel: st.builds(live.Cancel, stream=u32, seq=u64),
+    session.Ping: pings,
+    session.Pong: pongs,
+    bulk.Have: st.builds(
+        bulk.Have,
+        payloads=tuples(
+            st.builds(
+                bulk.HavePayload, id=ids, sha256=st.binary(max_size=32), size_bytes=u64, encoding=encodings
+            )
+        ),
+    ),
+    bulk.BulkBatch: st.builds(
+        bulk.BulkBatch,
+        batch=u64,
+        records_zstd=st.binary(max_size=50),
+        records_bytes=u64,
+        chunks=tuples(st.builds(bulk.Chunk, index=u32, offset_bytes=u64, data=st.binary(max_size=20))),
+        gaps=tuples(gaps),
+    ),
+    session.Goodbye: st.builds(session.Goodbye, reason=words),
+}
+rejections = {"reason": st.sampled_from(RejectReason), "text": words}
+to_agent: dict[type, st.SearchStrategy[Any]] = {
+    session.Welcome: st.builds(
+        session.Welcome,
+        worker_run=runs,
+        store_id=words,
+        models=tuples(
+            st.builds(
+                session.ModelInfo,
+                name=words,
+                sha256=words,
+                labels=labels,
+                input_width_px=u32,
+                input_height_px=u32,
+            )
+        ),
+        limits=st.builds(
+            session.Limits, message_bytes=u64, picture_px=u64, decompressed_bytes=u64, batch_records=u32
+        ),
+        credit=credits_,
+        protocol=u32,
+    ),
+    live.Result: st.builds(
+        live.Result,
+        stream=u32,
+        seq=u64,
+        detections=detections(with_labels=False),
+        model=words,
+        model_sha256=words,
+        timing=timings,
+        load=loads,
+    ),
+    live.Reject: st.builds(live.Reject, stream=u32, seq=u64, queue_us=i64, load=loads, **rejections),
+    bulk.Ack: st.builds(
+        bulk.Ack,
+        records=tuples(st.builds(bulk.RecordRange, run=runs, stream=words, first=u64, last=u64)),
+        payloads=tuples(ids),
+        batches=tuples(u64),
+    ),
+    session.Ping: pings,
+    session.Pong: pongs,
+    bulk.Need: st.builds(bulk.Need, wants=tuples(st.builds(bulk.Want, index=u32, offset_bytes=u64))),
+    session.Credit: credits_,
+    session.Error: st.builds(session.Error, retry=st.booleans(), **rejections),
+}
+
+
+def value(message: Any) -> Any:
+    """A message as comparable values, field by field: some messages compare by identity."""
+    if isinstance(message, Detections):
+        return message.boxes.tolist(), message.scores.tolist(), message.class_ids.tolist(), message.labels
+    if is_dataclass(message):
+        return type(message), {f.name: value(getattr(message, f.name)) for f in fields(message)}
+    return bytes(message) if isinstance(message, memoryview | bytearray) else message
+
+
+def names(strategies: dict[type, Any]) -> list[str]:
+    return [kind.__name__ for kind in strategies]
+
+
+def test_every_message_of_the_wire_is_among_those_tried_here() -> None:
+    assert set(to_worker) == set(messages.ToWorker.__args__)
+    assert set(to_agent) == set(messages.ToAgent.__args__)
+    assert len(to_worker) == len(pb.ToWorker.DESCRIPTOR.fields)
+    assert len(to_agent) == len(pb.ToAgent.DESCRIPTOR.fields)
+
+
+@pytest.mark.parametrize("kind", to_worker, ids=names(to_worker))
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_what_an_agent_says_arrives_as_it_was_said(kind: type, data: st.DataObject) -> None:
+    message = data.draw(to_worker[kind])
+    parts = multipart.pack_to_worker(message)
+    assert len(parts) == (3 if kind is live.FrameBody else 2)
+    assert value(multipart.unpack_to_worker([memoryview(p) for p in parts], agent=AGENT)) == value(message)
+
+
+@pytest.mark.parametrize("kind", to_agent, ids=names(to_agent))
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_what_a_worker_says_arrives_as_it_was_said(kind: type, data: st.DataObject) -> None:
+    message = data.draw(to_agent[kind])
+    parts = multipart.pack_to_agent(message)
+    assert len(parts) == 2
+    assert value(multipart.unpack_to_agent([memoryview(p) for p in parts], agent=AGENT)) == value(message)
+
+
+@pytest.mark.parametrize("size", [1, 30_000, 1_000_000])
+def test_a_payload_crosses_without_being_copied_into_the_header(size: int) -> None:
+    data = bytearray(size)
+    _, header, payload = multipart.pack_to_worker(live.FrameBody(stream=1, seq=2, data=data))
+    assert payload is data
+    assert len(header) < 16
+
+
+@given(stream=u32, seq=u64, data=st.binary(max_size=70_000))
+@settings(max_examples=100, deadline=None)
+def test_a_body_framed_by_hand_is_byte_for_byte_what_protobuf_writes(
+    stream: int, seq: int, data: bytes
+) -> None:
+    ours = messages.frame_body_bytes(live.FrameBody(stream=stream, seq=seq, data=memoryview(data)))
+    assert ours == pb.FrameBody(stream=stream, seq=seq, data=data).SerializeToString()
+
+
+def outcome(attempt: Callable[[], object]) -> object:
+    """What came of it, or its Rejected; any other exception fails the test by itself."""
+    try:
+        return attempt()
+    except Rejected as refusal:
+        return refusal
+
+
+def judge(parts: list[bytes]) -> None:
+    for unpack in (multipart.unpack_to_worker, multipart.unpack_to_agent):
+        came = outcome(partial(unpack, parts, agent=AGENT))
+        assert type(came) in (Rejected, *to_worker, *to_agent)
+
+
+@given(st.lists(st.binary(max_size=60), max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_arbitrary_parts_are_a_message_or_rejected_and_nothing_else(parts: list[bytes]) -> None:
+    judge(parts)
+
+
+@given(kind=st.integers(0, 12), header=st.binary(max_size=120), payload=st.none() | st.binary(max_size=20))
+@settings(max_examples=400, deadline=None)
+def test_a_known_kind_with_any_header_is_a_message_or_rejected(
+    kind: int, header: bytes, payload: bytes | None
+) -> None:
+    judge([bytes([kind]), header, *([] if payload is None else [payload])])
+
+
+@given(data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_message_damaged_on_its_way_is_a_message_or_rejected(data: st.DataObject) -> None:
+    if data.draw(st.booleans()):
+        parts = multipart.pack_to_worker(data.draw(st.one_of(*to_worker.values())))
+    else:
+        parts = multipart.pack_to_agent(data.draw(st.one_of(*to_agent.values())))
+    damaged = [bytearray(p) for p in parts]
+    for _ in range(data.draw(st.integers(1, 4))):
+        part = damaged[data.draw(st.integers(0, len(damaged) - 1))]
+        if part:
+            place = data.draw(st.integers(0, len(part) - 1))
+            if data.draw(st.booleans()):
+                part[place] = data.draw(st.integers(0, 255))
+            else:
+                del part[place:]
+    judge([bytes(p) for p in damaged])
+
+
+@given(st.lists(record_values, max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_records_cross_a_batch_unchanged(kept: list[Record]) -> None:
+    packed, size = records.pack(kept)
+    batch = bulk.BulkBatch(batch=1, records_zstd=packed, records_bytes=size)
+    assert list(records.unpack(batch, agent=AGENT, **LIMITS)) == kept
+    for record in kept:
+        assert records.decode(records.encode(record), AGENT) == record
+
+
+@given(detections())
+@settings(max_examples=50, deadline=None)
+def test_detections_are_kept_with_their_labels(found: Detections) -> None:
+    assert records.decode_detections(records.encode_detections(found)) == found
+
+
+@given(packed=st.binary(min_size=1, max_size=200), stated=st.integers(0, 1 << 20), framed=st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_arbitrary_bytes_are_no_batch(packed: bytes, stated: int, framed: bool) -> None:
+    if framed:  # sound zstd around anything
+        packed, stated = zstandard.ZstdCompressor().compress(packed), len(packed)
+    batch = bulk.BulkBatch(batch=1, records_zstd=packed, records_bytes=stated)
+    came = outcome(partial(records.unpack, batch, agent=AGENT, **LIMITS))
+    assert isinstance(came, Rejected) or all(isinstance(r, Record) for r in cast("list[object]", came))
+
+
+@given(st.binary(max_size=100))
+@settings(max_examples=100, deadline=None)
+def test_arbitrary_bytes_are_a_record_or_rejected(data: bytes) -> None:
+    assert isinstance(outcome(partial(records.decode, data, AGENT)), Record | Rejected)
+    assert isinstance(outcome(partial(records.decode_detections, data)), Detections | Rejected)
+
+
+@pytest.mark.parametrize("honest_frame", [True, False], ids=["size in the frame", "no size in the frame"])
+@pytest.mark.parametrize("stated", [0, 1_000, LIMITS["decompressed_bytes"]])
+def test_a_batch_that_inflates_past_its_statement_is_rejected_before_it_is_allocated(
+    stated: int, honest_frame: bool
+) -> None:
+    bomb = zstandard.ZstdCompressor(level=3, write_content_size=honest_frame).compress(bytes(64 << 20))
+    assert len(bomb) < 1 << 16
+    batch = bulk.BulkBatch(batch=1, records_zstd=bomb, records_bytes=stated)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Rejected, match="bytes"):
+            records.unpack(batch, agent=AGENT, **LIMITS)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 8 << 20
+
+
+def test_a_batch_that_states_more_than_the_limit_is_rejected_unopened() -> None:
+    batch = bulk.BulkBatch(batch=1, records_zstd=b"not even zstd", records_bytes=(1 << 20) + 1)
+    with pytest.raises(Rejected, match="exceeds the limit of 1048576"):
+        records.unpack(batch, agent=AGENT, **LIMITS)
+
+
+def test_a_batch_of_more_records_than_allowed_is_rejected() -> None:
+    one = Record(id=FrameId(AGENT, bytes(16), "door", 1), answered_by=AnsweredBy.NEAR, status=Status.OK)
+    packed, size = records.pack([one] * 3)
+    batch = bulk.BulkBatch(batch=1, records_zstd=packed, records_bytes=size)
+    with pytest.raises(Rejected, match="3 records exceeds the limit of 2"):
+        records.unpack(batch, agent=AGENT, decompressed_bytes=1 << 20, batch_records=2)

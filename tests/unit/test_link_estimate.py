@@ -1,0 +1,122 @@
+"""The link's estimate: differences of single clocks in, a probability out."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.scheduling.link_estimate import LinkEstimate
+from edge.scheduling.timing import far_timing, near_timing
+from pipelines.result import WorkerTiming
+
+MS = 1000
+
+
+def reply(estimate, *, sent_us, rtt_ms, worker_ms, size=25_000, spread_ms=0.0, skew_us=10**12):
+    """A frame sent at `sent_us`; the worker's clock is somewhere else entirely."""
+    head_us = skew_us + sent_us
+    timing = WorkerTiming(
+        head_mono_us=head_us,
+        body_mono_us=int(head_us + spread_ms * MS),
+        detect_us=worker_ms * MS,
+        resident_us=worker_ms * MS,
+    )
+    arrived_us = int(sent_us + (rtt_ms + worker_ms + spread_ms) * MS)
+    nominal_us = estimate.nominal_us(size_bytes=size, in_flight_bytes=0, now_us=sent_us)
+    estimate.observe_frame(
+        size_bytes=size, sent_us=sent_us, arrived_us=arrived_us, nominal_us=nominal_us, timing=timing
+    )
+    return arrived_us
+
+
+def p_of(estimate, remaining_ms, now_us):
+    return estimate.p_on_time(
+        size_bytes=25_000, in_flight_bytes=0, remaining_us=int(remaining_ms * MS), now_us=now_us
+    )
+
+
+def test_bandwidth_is_read_from_how_far_head_and_body_arrive_apart():
+    estimate = LinkEstimate()
+    now = 1_000_000
+    for _ in range(20):
+        now = reply(estimate, sent_us=now, rtt_ms=20, worker_ms=20, spread_ms=20)
+    assert estimate.bytes_per_us(now) == pytest.approx(25_000 / 20_000)
+    assert estimate.rtt_min_us(now) == 20 * MS
+
+
+def test_a_quick_link_is_surely_on_time_and_a_slow_one_surely_not():
+    estimate = LinkEstimate()
+    now = 1_000_000
+    for _ in range(20):
+        now = reply(estimate, sent_us=now, rtt_ms=20, worker_ms=20)
+    assert p_of(estimate, 90, now) == 1.0
+    assert p_of(estimate, 30, now) == 0.0
+
+
+def test_overdue_frames_count_as_slow_before_their_reply_has_come():
+    estimate = LinkEstimate()
+    now = 1_000_000
+    for _ in range(20):
+        now = reply(estimate, sent_us=now, rtt_ms=20, worker_ms=20)
+    before = p_of(estimate, 90, now)
+    for _ in range(10):
+        nominal_us = estimate.nominal_us(size_bytes=25_000, in_flight_bytes=0, now_us=now)
+        estimate.observe_overdue(sent_us=now - 96 * MS, nominal_us=nominal_us, now_us=now)
+    assert p_of(estimate, 90, now) <= before / 2
+
+
+def test_slowness_is_forgotten_after_three_seconds():
+    estimate = LinkEstimate()
+    now = 1_000_000
+    for _ in range(20):
+        now = reply(estimate, sent_us=now, rtt_ms=20, worker_ms=150)
+    assert p_of(estimate, 90, now) == 0.0
+    assert p_of(estimate, 90, now + 4_000_000) > 0.0
+
+
+@given(
+    replies=st.lists(st.tuples(st.floats(0, 500), st.integers(0, 300), st.floats(0, 200)), max_size=30),
+    remaining_ms=st.floats(-100, 1000),
+    skew_us=st.integers(-(10**12), 10**12),
+)
+def test_p_is_a_probability_and_no_clock_offset_matters(replies, remaining_ms, skew_us):
+    here, there = LinkEstimate(), LinkEstimate()
+    now = 1_000_000
+    for rtt_ms, worker_ms, spread_ms in replies:
+        values = {"rtt_ms": rtt_ms, "worker_ms": worker_ms, "spread_ms": spread_ms}
+        after = reply(here, sent_us=now, skew_us=0, **values)
+        reply(there, sent_us=now, skew_us=skew_us, **values)
+        now = after
+    p = p_of(here, remaining_ms, now)
+    assert 0.0 <= p <= 1.0
+    assert p == p_of(there, remaining_ms, now)
+
+
+times = st.integers(0, 10**6)
+
+
+@given(waits=st.lists(times, min_size=7, max_size=7), size=st.integers(1, 10**6))
+def test_the_parts_of_a_latency_add_up_to_it(waits, size):
+    accepted, due, started, run, given_, released, encode = waits
+    near = near_timing(
+        captured_us=0,
+        accepted_us=accepted,
+        due_us=due,
+        started_us=started,
+        run_us=run,
+        given_us=given_,
+        released_us=released,
+    )
+    assert sum(near.values()) == released
+    far = far_timing(
+        captured_us=0,
+        accepted_us=accepted,
+        encode_us=encode,
+        sent_us=due,
+        arrived_us=started,
+        released_us=released,
+        size_bytes=size,
+        rtt_min_us=run,
+        bytes_per_us=12.5,
+        worker=WorkerTiming(queue_us=given_, resident_us=run),
+    )
+    assert sum(far.values()) == released
