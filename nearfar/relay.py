@@ -28,6 +28,7 @@ QUEUE_S = 0.2
 UNLIMITED_QUEUE_BYTES = 16 << 20
 SOCKET_BUFFER_BYTES = 262_144
 START_WITHIN_S = 5.0
+CLOSING_TURNS = 3
 
 
 @dataclass(slots=True)
@@ -131,9 +132,15 @@ class Relay:
 
     async def _end(self) -> None:
         await self._cut()
-        for task in tuple(self._connections):
+        # Whatever is being accepted at this moment too; its transport closes in the turns after its task.
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(CLOSING_TURNS):
+            for writer in tuple(self._writers):
+                writer.transport.abort()
+            await asyncio.sleep(0)
 
     async def _change(self, rtt_ms: float | None, rate_mbit: float | None, state: State | None) -> int:
         for way in (self.up, self.down):
@@ -160,11 +167,7 @@ class Relay:
             self._server.close()
             self._server = None
         for writer in tuple(self._writers):
-            sock = writer.get_extra_info("socket")
-            if sock is not None:
-                with contextlib.suppress(OSError):
-                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            writer.transport.abort()
+            _reset(writer)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -173,6 +176,9 @@ class Relay:
         self._writers.add(writer)
         onward: asyncio.StreamWriter | None = None
         try:
+            if self._server is None:  # accepted just before the reset, too late to be among those it ended
+                _reset(writer)
+                return
             far_reader, onward = await asyncio.open_connection(*self._to)
             self._writers.add(onward)
             for end in (writer, onward):
@@ -250,6 +256,15 @@ class Pump:
             self._writer.write(chunk)
             self._way.bytes += len(chunk)
             await self._writer.drain()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection with RST."""
+    sock = writer.get_extra_info("socket")
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
 
 
 async def _first(*halves: Coroutine[Any, Any, None]) -> None:

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from nearfar.cli.main import main
+from nearfar.cli.main import run
 from nearfar.relay import Relay, parse_address
 from nearfar.relay_schedule import load_schedule
 from pipelines.errors import ConfigError
@@ -143,7 +142,7 @@ def test_the_rate_is_as_asked_within_a_tenth(relay: Relay) -> None:
         assert read(connection, size) == data
         took_s = time.perf_counter() - begun
         sender.join()
-    assert 0.9 <= size * 8 / 1e6 / took_s / 8 <= 1.1
+    assert 7.2 <= size * 8 / 1e6 / took_s <= 8.8
 
 
 def test_the_rate_is_shared_by_all_connections(relay: Relay) -> None:
@@ -248,12 +247,12 @@ def test_a_state_that_is_none_is_refused_in_words(relay: Relay) -> None:
 
 
 def test_stopping_leaves_nothing_behind_in_any_state(echo: Echo) -> None:
-    for state in ("pass", "stall", "reset"):
+    for state in ("pass", "stall", "reset") * 4:
         relay = Relay("127.0.0.1:0", echo.address)
         relay.start()
         with dial(relay) as connection:
             connection.sendall(b"x")
-            relay.set(state=state, rtt_ms=50)  # type: ignore[arg-type]
+            relay.set(state=state, rtt_ms=50)
             relay.stop()
         eventually(lambda: "relay" not in [t.name for t in threading.enumerate()], what="the relay's end")
 
@@ -293,10 +292,12 @@ def test_a_schedule_that_is_none_is_refused_with_file_and_words(
     assert words in str(refusal.value)
 
 
-def test_a_schedule_that_is_not_there_is_a_usage_error_of_the_command(tmp_path: Path) -> None:
+def test_a_schedule_that_is_not_there_is_a_usage_error_of_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "none.yaml"
     with pytest.raises(ConfigError, match=r"cannot read .*none.yaml: No such file"):
         load_schedule(path)
     arguments = ["relay", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:1", "--schedule", str(path)]
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 2
+    assert run(arguments) == 2
+    assert "cannot read" in capsys.readouterr().err
