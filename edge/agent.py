@@ -12,6 +12,7 @@ Capture never waits for anything behind the slot; whatever is unanswered at the 
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,8 @@ from protos.wire.session import Hello, Lane, StreamInfo
 
 log = logging.getLogger(__name__)
 
-STOP_WITHIN_US = 1_900_000
+STOP_WITHIN_US = 1_700_000
+LEAST_S = 0.03
 
 
 def monotonic_us() -> int:
@@ -89,6 +91,7 @@ class Agent:
         self._max_frames = max_frames
         self._software = software
         self._ended = threading.Event()
+        self._kept = True
         self._state = StateDir(config.state_dir)
         self.identity = self._state.identity(config.agent)
         self.run_dir = None if run_dir is None else RunDir(run_dir, clock_us=monotonic_us)
@@ -140,8 +143,9 @@ class Agent:
 
     # -- life ---------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Capture, near answers and the outbox start at once, whether or not there is a cloud."""
+    def start(self, *, ready: Callable[[], None] = lambda: None) -> None:
+        """Capture, near answers and the outbox start at once, whether or not there is a cloud; `ready` is
+        called just before the first frame is read."""
         self._outbox.start()
         self._outbox.reserve_now(self._streams)
         for sink in self._sinks:
@@ -153,6 +157,7 @@ class Agent:
         self.dispatcher.start()
         if self._link is not None:
             self._link.start(self._hello(), self.dispatcher.link_event)
+        ready()
         for stream in self._streams.values():
             stream.reader.start()
 
@@ -173,27 +178,35 @@ class Agent:
             stop.wait(0.02)
 
     def close(self) -> None:
-        """End everything in ≤ 2 s, in any state: open frames are answered or shed as `stopping`."""
+        """End everything in ≤ 2 s, in any state: open frames are answered or shed as `stopping`.
+
+        What could not be kept, written or handed over in that time is counted, and named by `broken`.
+        """
         end_us = monotonic_us() + STOP_WITHIN_US
+
+        def rest_s(own_s: float) -> float:
+            return max(LEAST_S, min(own_s, (end_us - monotonic_us()) / 1e6))
+
         for stream in self._streams.values():
             stream.reader.stop()
         for stream in self._streams.values():
-            stream.reader.close(0.3)
+            stream.reader.close(rest_s(0.3))
         self.dispatcher.drain()
-        patience_us = min(self._config.deadline + 50_000, 800_000)
-        self.dispatcher.idle.wait(patience_us / 1e6)
-        self.dispatcher.stop(0.5)
+        self.dispatcher.idle.wait(rest_s(min(self._config.deadline / 1e6 + 0.05, 0.8)))
+        self.dispatcher.stop(rest_s(0.3))
+        for sink in self._sinks:
+            sink.end()
         if self._near is not None:
-            self._near.close(0.3)
+            self._near.close(rest_s(0.2))
         if self._encoder is not None:
-            self._encoder.close(0.3)
+            self._encoder.close(rest_s(0.2))
         if self._link is not None:
             self._link.close()
-        self._outbox.stop(max(300_000, end_us - monotonic_us()))
+        self._kept = self._outbox.stop(int(rest_s(0.8) * 1e6))
         for sink in self._sinks:
-            sink.close(0.5)
+            sink.close(rest_s(0.5))
         if self.run_dir is not None:
-            self.run_dir.close()
+            self.run_dir.close(rest_s(0.5))
             self.run_dir.write_summary(self.summary())
         self._state.close()
 
@@ -218,12 +231,23 @@ class Agent:
 
     @property
     def broken(self) -> list[str]:
-        """Promises that did not hold: laws that do not add up, sources that failed."""
+        """Promises that did not hold, in words; asked after `close`."""
+        stats = self._outbox.stats()
         broken = [f"stream {n}: {s.error}" for n, s in self._streams.items() if s.error]
         if self.counters.pending != self.dispatcher.pending_frames + self._in_slots():
             broken.append(f"{self.counters.pending} frames are unaccounted for")
-        if self._outbox.stats().balance != 0:
+        if stats.balance != 0:
             broken.append("the outbox law does not add up")
+        left = stats.uncommitted + stats.far_pending + stats.outcomes_pending
+        if left or stats.lost or not self._kept:
+            why = f" ({stats.last_error})" if stats.last_error else ""
+            broken.append(f"{left + stats.lost} answers could not be kept in the outbox{why}")
+        for sink in self._sinks:
+            if sink.dropped or sink.failed:
+                why = f" ({sink.last_error})" if sink.last_error else ""
+                broken.append(f"{sink.dropped + sink.failed} answers did not reach the sink {sink.name}{why}")
+        if self.run_dir is not None and self.run_dir.lost:
+            broken.append(f"{self.run_dir.lost} frames have no line in the run directory")
         return broken
 
     # -- making the parts -----------------------------------------------------------------------------------
@@ -253,8 +277,6 @@ class Agent:
         return streams
 
     def _build_link(self) -> Link | None:
-        if self._config.scheduler.policy == "near_only" and not self._config.links:
-            return None
         for name, link in self._config.links.items():
             made: Link = LINKS[link.url.partition("://")[0]].resolve()(
                 name=name, url=link.url, clock_us=monotonic_us

@@ -27,6 +27,7 @@ class FrameLog(Protocol):
     def answered(self, answer: Answer) -> None: ...
     def shed(self, frame: Frame, frame_id: FrameId, reason: ShedReason) -> None: ...
     def late_far(self, frame_id: FrameId) -> None: ...
+    def settled(self, frame_id: FrameId) -> None: ...
 
 
 class AnswerDesk:
@@ -56,7 +57,7 @@ class AnswerDesk:
         self._sinks = sinks
         self._frame_log = frame_log
         self._clock_us = clock_us
-        self._far_labels: tuple[str, ...] = ()
+        self._far_labels: dict[str, tuple[str, ...]] = {}
         self._maps: dict[tuple[str, ...], LabelMap] = {}
         self._answered: OrderedDict[tuple[str, int], AnsweredBy] = OrderedDict()
 
@@ -64,16 +65,18 @@ class AnswerDesk:
         return FrameId(self._identity.agent, self._identity.run, stream, seq)
 
     def choose_model(self, welcome: Welcome) -> ModelInfo:
-        """The far model of this pipeline among those the worker named; the first if none was asked for."""
+        """The far model of this pipeline: the one asked for, else the first, which is the worker's choice."""
         for model in welcome.models:
             if not self._far_model or model.name == self._far_model:
-                self._far_labels = model.labels
+                self._far_labels.update((m.name, m.labels) for m in welcome.models)
                 return model
         raise Fatal(f"the worker welcomed this agent without the model {self._far_model!r}")
 
     def record(self, pending: Pending, scheduler: Scheduler) -> Record:
         """The record of an answer that is committed before the sinks see it."""
-        return self.as_record(self._answer(pending, scheduler))
+        answer = self._answer(pending, scheduler)
+        self._remember(answer)
+        return self.as_record(answer)
 
     def release(self, pending: Pending, scheduler: Scheduler) -> Answer:
         """Hand the answer to every sink now; what is released is what is counted."""
@@ -82,9 +85,9 @@ class AnswerDesk:
             sink.offer(answer)
         if self._frame_log is not None:
             self._frame_log.answered(answer)
-        self._answered[(answer.id.stream, answer.id.seq)] = answer.answered_by
-        if len(self._answered) > REMEMBERED:
-            self._answered.popitem(last=False)
+            if not pending.sent_us:
+                self._frame_log.settled(answer.id)
+        self._remember(answer)
         return answer
 
     def shed(self, frame: Frame, reason: ShedReason) -> None:
@@ -118,6 +121,12 @@ class AnswerDesk:
 
     # -- inside -------------------------------------------------------------------------------------------
 
+    def _remember(self, answer: Answer) -> None:
+        """From the decision on, a far result is late, whether or not the answer is out yet."""
+        self._answered[(answer.id.stream, answer.id.seq)] = answer.answered_by
+        if len(self._answered) > REMEMBERED:
+            self._answered.popitem(last=False)
+
     def _answer(self, pending: Pending, scheduler: Scheduler) -> Answer:
         give = pending.give
         if give is None:
@@ -131,7 +140,9 @@ class AnswerDesk:
             far = pending.far
             raw = far.detections
             detections = self._mapped(
-                Detections(raw.boxes, raw.scores, raw.class_ids, raw.labels or self._far_labels)
+                Detections(
+                    raw.boxes, raw.scores, raw.class_ids, raw.labels or self._far_labels.get(far.model, ())
+                )
             )
             model, sha256 = far.model, far.model_sha256
             timing = far_timing(

@@ -49,7 +49,9 @@ class SyntheticSourceConfig(Block):
 
 class StreamConfig(Block):
     source: Annotated[FileSourceConfig | SyntheticSourceConfig, Field(discriminator="kind")]
-    priority: Priority = Field(Priority.NORMAL, strict=False, description="weight against other streams")
+    priority: Priority = Field(
+        Priority.NORMAL, strict=False, description="order in the outbox and in backfill"
+    )
 
     not_built: ClassVar[Mapping[str, str]] = {
         "gate": "motion gates are not built yet; leave the gate out, every frame is answered",

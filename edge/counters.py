@@ -1,7 +1,7 @@
 """What became of every frame, as numbers that must add up.
 
 Law: captured = near + far + tracked + missed + gated + shed(reason) + pending, per agent, at any moment.
-Owned by the dispatcher thread; `snapshot` gives others a copy.
+Owned by the dispatcher thread; others read it when that thread has ended.
 """
 
 from collections import Counter
@@ -20,7 +20,6 @@ class Counters:
     on_time: int = 0
     unpaced: int = 0
     late_far: int = 0
-    late_far_of: Counter[AnsweredBy] = field(default_factory=Counter)
     uncommitted: int = 0
     failed: int = 0
     offloaded: int = 0
@@ -38,7 +37,7 @@ class Counters:
         latencies = self.latencies_us.setdefault(answer.answered_by, [])
         latencies.append(answer.latency_us)
         if len(latencies) > 200_000:
-            del latencies[::2]  # a long run keeps an even sample, not all of it
+            del latencies[::2]  # a long run keeps a sample: every second of the old, all of the new
 
     @property
     def pending(self) -> int:

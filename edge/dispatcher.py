@@ -23,7 +23,7 @@ from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
 from pipelines.frame import Frame, FrameId
-from pipelines.result import GapReason, ShedReason
+from pipelines.result import GapReason, ShedReason, Status
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,8 @@ class Dispatcher(threading.Thread):
         self._clock_us = clock_us
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._pending: dict[Key, Pending] = {}
-        self._waiting: set[str] = set()  # streams with a frame in the slot that nobody could take yet
+        # Streams with a frame in the slot that nobody could take yet, and when its time will be up.
+        self._waiting: dict[str, int] = {}
         self._next_pacing_us = 0
         self._stopping = False
         self._over = False
@@ -117,7 +118,7 @@ class Dispatcher(threading.Thread):
     def run(self) -> None:
         while not self._over:
             now_us = self._clock_us()
-            due_us = self.scheduler.next_us()
+            due_us = self._due_us()
             wait_us = LONGEST_WAIT_US if due_us is None else min(LONGEST_WAIT_US, due_us - now_us)
             try:
                 if wait_us > 0:
@@ -130,7 +131,13 @@ class Dispatcher(threading.Thread):
                     self.scheduler.wake_up.woke_late(woke_us - max(due_us, now_us), woke_us)
             else:
                 self._guarded(event)
-            self._guarded(self._tick)
+            if not self._over:
+                self._guarded(self._tick)
+
+    def _due_us(self) -> int | None:
+        """When something has to be done even if nothing happens."""
+        times = [self.scheduler.next_us(), *self._waiting.values()]
+        return min((t for t in times if t is not None), default=None)
 
     def _guarded(self, step: Callable[[], None]) -> None:
         """A bug in one event must not silence every camera: it is logged and the loop goes on."""
@@ -160,7 +167,7 @@ class Dispatcher(threading.Thread):
         self._outbox.observe_live(
             in_flight_bytes=self.scheduler.in_flight_bytes,
             over_budget=not self.scheduler.far.breaker.in_budget,
-            bytes_per_s=estimate.bytes_per_us(now_us) * 1e6,
+            bytes_per_s=estimate.measured_bytes_per_us(now_us) * 1e6,
             queueing_us=max(0, rtt_us - estimate.rtt_min_us(now_us)),
         )
 
@@ -174,16 +181,18 @@ class Dispatcher(threading.Thread):
         """Accept the frame in the slot, if somebody could answer it now; else it waits for its successor."""
         slot = self._ports[stream].slot
         if self._stopping:
-            self._waiting.discard(stream)
+            self._waiting.pop(stream, None)
             if (frame := slot.take_when(lambda _: True)) is not None:
                 self._shed(frame, ShedReason.STOPPING)
             return
         decided: list[actions.Action] = []
         taken = slot.take_when(lambda frame: self._accept(frame, decided))
-        if taken is None and slot.peek() is not None:
-            self._waiting.add(stream)
+        left = slot.peek() if taken is None else None
+        if left is not None:
+            up_us = left.captured_us + self._deadline_us - self.scheduler.wake_up.margin_us
+            self._waiting[stream] = up_us if left.paced else self._clock_us() + LONGEST_WAIT_US
             return
-        self._waiting.discard(stream)
+        self._waiting.pop(stream, None)
         self._do(decided)
 
     def _accept(self, frame: Frame, decided: list[actions.Action]) -> bool:
@@ -249,8 +258,17 @@ class Dispatcher(threading.Thread):
     # -- actions ------------------------------------------------------------------------------------------
 
     def _do(self, decided: Sequence[actions.Action]) -> None:
+        """Every action gets its chance: one that fails is logged and must not take the others with it."""
         for action in decided:
-            self._act(action)
+            try:
+                self._act(action)
+            except Exception:
+                log.exception("dispatcher: %s failed", type(action).__name__)
+                if isinstance(action, actions.StartNear):
+                    now_us = self._clock_us()
+                    self._do(
+                        self.scheduler.near_done(action.key, status=Status.FAILED, run_us=0, now_us=now_us)
+                    )
 
     def _act(self, action: actions.Action) -> None:
         match action:
@@ -295,7 +313,9 @@ class Dispatcher(threading.Thread):
         pending.give = give
         pending.given_us = self._clock_us()
         if give.hold:
-            self._outbox.append(self._desk.record(pending, self.scheduler))
+            record = self._desk.record(pending, self.scheduler)
+            pending.recorded_on_time = record.on_time
+            self._outbox.append(record)
         else:
             self._release(give.key, committed=True)
 
@@ -306,6 +326,9 @@ class Dispatcher(threading.Thread):
         self.counters.uncommitted += not committed
         if pending.give is not None and not pending.give.hold:
             self._outbox.far_answered(self._desk.as_record(answer))
+        elif answer.on_time != pending.recorded_on_time:
+            # The commit crossed the deadline: the cloud must not say otherwise. It replaces the first.
+            self._outbox.append(self._desk.as_record(answer))
         self._outbox.settled(*key)
 
     def _late_far(self, stream: str, seq: int) -> None:

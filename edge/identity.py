@@ -49,8 +49,16 @@ class StateDir:
         if not NAME.fullmatch(name):
             raise ConfigError(f"agent name {name!r} must be 1–63 letters, digits, '.', '_' or '-'")
         temporary = kept.with_suffix(".new")
-        temporary.write_text(name + "\n")
-        temporary.replace(kept)
+        try:
+            temporary.write_text(name + "\n")
+            temporary.replace(kept)
+        except OSError as error:
+            # A full or read-only disk must not keep a gateway from answering; a made name is lost with it.
+            if configured is None and not kept.exists():
+                raise ConfigError(
+                    f"the agent's name cannot be kept in {self.path}: {error.strerror}; "
+                    "give it one with --set agent=NAME, or make room"
+                ) from error
         return Identity(name, new_run())
 
     def close(self) -> None:

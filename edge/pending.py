@@ -25,3 +25,4 @@ class Pending:
     far_arrived_us: int = 0
     give: Give | None = None
     given_us: int = 0
+    recorded_on_time: bool = False

@@ -116,8 +116,9 @@ class ZmqLink:
             return
         if self._thread.ident is not None:
             self._wake()
-            self._thread.join(0.8)
-            self._context.term()
+            self._thread.join(0.5)
+            if not self._thread.is_alive():  # else term would wait for its sockets for ever
+                self._context.term()
         self._wake_in.close()
         self._wake_out.close()
 

@@ -54,6 +54,7 @@ class Connection:
         self._control: deque[multipart.Parts] = deque(maxlen=64)
         self.dealer = context.socket(zmq.DEALER)
         self.dealer.setsockopt(zmq.LINGER, 0)
+        self.dealer.setsockopt(zmq.IPV6, 1)
         self.dealer.setsockopt(zmq.IMMEDIATE, 1)
         self.dealer.setsockopt(zmq.SNDHWM, SEND_HIGH_WATER)
         self.dealer.setsockopt(zmq.RECONNECT_IVL, -1)

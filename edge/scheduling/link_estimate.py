@@ -54,13 +54,18 @@ class LinkEstimate:
         return self._load
 
     def bytes_per_us(self, now_us: int) -> float:
+        """The bandwidth, or a guess until a frame has crossed."""
         return self._rate.harmonic_mean(now_us) or PRIOR_BYTES_PER_US
+
+    def measured_bytes_per_us(self, now_us: int) -> float:
+        """The bandwidth as measured, 0 until a frame has crossed."""
+        return self._rate.harmonic_mean(now_us) or 0.0
 
     def nominal_us(self, *, size_bytes: int, in_flight_bytes: int, now_us: int) -> float:
         return self.rtt_min_us(now_us) + (in_flight_bytes + size_bytes) / self.bytes_per_us(now_us)
 
     def observe_rtt(self, rtt_us: int, now_us: int) -> None:
-        """A ping's round trip, less the worker's residence and our own bytes queued ahead of it."""
+        """A round trip, less the worker's residence."""
         self._rtt_us = max(0, rtt_us)
         self._rtt_min.add(self._rtt_us, now_us)
 

@@ -84,9 +84,10 @@ class Scheduler:
     # -- frames -------------------------------------------------------------------------------------------
 
     def offer(self, key: Key, *, captured_us: int, deadline_us: int, now_us: int) -> list[Action] | None:
-        """A frame waits in its slot. None = nobody could answer it now, ask again when something changed.
+        """A frame waits in its slot. None = near or the worker's window is full, ask again when something
+        changed.
 
-        A frame whose time is up is always accepted and answered, if only `missed`.
+        A frame whose time is up, or that nobody could answer by waiting, is accepted and honestly missed.
         """
         job = Job(
             key=key,
@@ -98,7 +99,7 @@ class Scheduler:
         )
         self._reserve(job, now_us)
         choice = self._choose(job, now_us)
-        if choice is Choice.WAIT and now_us < job.answer_by_us:
+        if choice is Choice.WAIT and now_us < job.answer_by_us and self._may_become_free:
             self.near.release(job)
             return None
         self._jobs[key] = job
@@ -248,6 +249,12 @@ class Scheduler:
         return min((t for t in times if t is not None), default=None)
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    @property
+    def _may_become_free(self) -> bool:
+        """Whether waiting can help a frame that nobody could take: near busy, or the worker's window full."""
+        breaker = self.far.breaker
+        return self.near.exists or (breaker.connected and (breaker.in_budget or self._ignores_band))
 
     def _reserve(self, job: Job, now_us: int) -> bool:
         """A near slot that leaves time for the commit."""

@@ -38,26 +38,38 @@ class SinkThread:
         self.written = 0
         self.failed = 0
         self.last_error = ""
+        self._abandoned = 0
+        self._offered = 0  # by the one thread that offers
 
     @property
     def dropped(self) -> int:
-        """Answers that found the inbox full or closed."""
-        return self._inbox.refused
+        """Answers that found the inbox full or closed, or were still in it when the sink was given up."""
+        return self._inbox.refused + self._abandoned
 
     def start(self) -> None:
         self._thread.start()
 
     def offer(self, answer: Answer) -> bool:
         """Hand over an answer; returns at once, False if it was dropped."""
+        self._offered += 1
         return self._inbox.put(answer)
 
-    def close(self, timeout_s: float = 1.0) -> bool:
-        """Write what waits and close the sink; False if that takes longer than `timeout_s`."""
+    def end(self) -> None:
+        """Take nothing more; what waits is still written. Returns at once."""
         self._inbox.close()
+
+    def close(self, timeout_s: float = 1.0) -> bool:
+        """Write what waits and close the sink; False if that takes longer than `timeout_s`: what is still
+        unwritten then counts as dropped."""
+        self.end()
         if self._thread.ident is None:
             self._thread.start()
         self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        if not self._thread.is_alive():
+            return True
+        self._abandoned = self._offered - self._inbox.refused - self.written - self.failed
+        self.last_error = self.last_error or "it does not take any more"
+        return False
 
     def _run(self) -> None:
         while (answers := self._inbox.take()) is not None:

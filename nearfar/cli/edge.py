@@ -7,15 +7,14 @@ from pathlib import Path
 import click
 
 from nearfar import __version__, process
+from nearfar.cli import options
 
 
 @click.command(name="edge")
 @click.argument("pipeline", type=click.Path(path_type=Path))
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Write frames.jsonl and summary.json here.")
 @click.option("--frames", type=click.IntRange(min=1), help="Stop each stream after this many frames.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a key, e.g. deadline=75ms."
-)
+@options.overrides
 @click.option("--log-level", default="warning", show_default=True, type=click.Choice(process.LOG_LEVELS))
 def command(
     pipeline: Path, run_dir: Path | None, frames: int | None, overrides: tuple[str, ...], log_level: str
@@ -34,12 +33,13 @@ def command(
     runtime.tune()
     config = load_pipeline(pipeline, overrides)
     agent = Agent(config, run_dir=run_dir, max_frames=frames, software=f"nearfar/{__version__}")
-    agent.start()
-    process.ready(
-        agent=agent.identity.agent,
-        run=agent.identity.run.hex(),
-        state_dir=str(config.state_dir),
-        run_dir=None if run_dir is None else str(run_dir),
+    agent.start(
+        ready=lambda: process.ready(
+            agent=agent.identity.agent,
+            run=agent.identity.run.hex(),
+            state_dir=str(config.state_dir),
+            run_dir=None if run_dir is None else str(run_dir),
+        )
     )
     if agent.wait(stop):
         agent.drain(stop, config.drain)

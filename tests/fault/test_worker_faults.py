@@ -29,7 +29,7 @@ def test_a_frame_in_flight_when_the_worker_dies_is_answered_near_and_a_new_worke
         assert _in_time(near)
         again = len(r.answers)
         r.start_worker()
-        r.wait_far_on_time(after=again, within_s=4.0)
+        r.wait_far_on_time(after=again, within_s=2.0)
         summary = r.stop_agent()
         assert summary["frames"]["missed"] == 0
 
@@ -60,7 +60,7 @@ def test_a_frozen_worker_costs_no_frame_and_no_deadline(tmp_path: Path):
         near = r.wait_answers("near", 60, after=before)
         assert _in_time(near)
         worker.signal(signal.SIGCONT)
-        r.wait_far_on_time(after=len(r.answers), within_s=3.0)
+        r.wait_far_on_time(after=len(r.answers), within_s=2.0)
         summary = r.stop_agent()
         assert summary["frames"]["missed"] == 0
         assert sum(summary["frames"]["shed"].values()) <= 1
@@ -91,24 +91,25 @@ def test_a_refusing_endpoint_degrades_the_run_and_is_retried_in_the_background(t
         r.worker.kill()
         again = len(r.answers)
         r.start_worker()
-        r.wait_far_on_time(after=again, within_s=5.0)
+        r.wait_far_on_time(after=again, within_s=2.0)
         r.stop_agent()
 
 
 def test_late_replies_are_matched_by_identity_and_counted(tmp_path: Path):
     """F09"""
-    with rig(tmp_path, deadline="300ms") as r:
+    with rig(tmp_path, deadline="400ms", far_delay="150ms") as r:
         worker = r.start_worker()
         r.start_agent()
         before = _healthy(r)
         worker.signal(signal.SIGSTOP)
         r.wait_answers("near", 20, after=before)
         worker.signal(signal.SIGCONT)
-        r.wait_far_on_time(after=len(r.answers), within_s=3.0)
+        r.wait_far_on_time(after=len(r.answers), within_s=2.0)
+        r.wait_more(10)
         summary = r.stop_agent()
         answered = [(a["stream"], a["seq"]) for a in r.seen]
         assert len(set(answered)) == len(answered)
-        assert summary["late_far"] + sum(summary["far"]["rejected"].values()) > 0
+        assert summary["late_far"] > 0, "the run that was on when the worker froze ended late"
 
 
 def test_the_cloud_ends_with_one_record_for_every_answer_after_an_outage(tmp_path: Path):

@@ -169,7 +169,7 @@ class Rig:
         self.agent.kill()
         self.seen += self.agent.lines
 
-    def stop_agent(self, within_s: float = 2.5) -> dict[str, Any]:
+    def stop_agent(self, within_s: float = 2.0) -> dict[str, Any]:
         """SIGTERM, exit code 0 within `within_s`; the summary, whose laws have been checked."""
         assert self.agent is not None
         begun = time.monotonic()

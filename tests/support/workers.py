@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,12 +97,17 @@ def service(
     timer: bool = True,
     warm_up: int = 0,
     sha256: str | None = None,
+    models: Sequence[str] = (MODEL,),
+    default_model: str = MODEL,
 ) -> Iterator[tuple[Service, RecordStore]]:
     """A started Service over a record store in `folder`, stopped at the end."""
     with open_store(f"sqlite:///{folder}/records.db") as store:
         made = Service(
-            models=[ModelSpec(name=MODEL, build=build or GatedDetector, warm_up=warm_up, sha256=sha256)],
-            default_model=MODEL,
+            models=[
+                ModelSpec(name=name, build=build or GatedDetector, warm_up=warm_up, sha256=sha256)
+                for name in models
+            ],
+            default_model=default_model,
             codecs=codecs or {"raw": RawCodec()},
             store=store,
             store_id=store.store_id,

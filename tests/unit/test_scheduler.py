@@ -199,3 +199,11 @@ def test_a_probe_that_is_left_behind_by_a_new_connection_does_not_end_probing():
     w.worker_us = lambda _: 20 * MS
     w.run_frames(60, every_us=FPS_25, first_seq=27)
     assert w.share(AnsweredBy.FAR, first_seq=60) >= 0.95
+
+
+def test_a_frame_nobody_could_ever_answer_is_missed_at_once_and_not_left_to_be_shed():
+    w = world(policy="far_only", connect=False)
+    w.run_frames(50, every_us=FPS_25)
+    assert w.shed == []
+    assert w.share(AnsweredBy.MISSED) == 1.0
+    assert w.late() == []
