@@ -33,6 +33,8 @@ class _AddressConfig(Block):
         host, colon, port = address.rpartition(":")
         if not colon or not host or not port.isdecimal() or int(port) > 65535:
             raise ValueError("must be HOST:PORT with a port of 0 to 65535")
+        if ":" in host and not (host.startswith("[") and host.endswith("]")):
+            raise ValueError("an IPv6 host goes in brackets: [::1]:7440")
         return address
 
     @model_validator(mode="after")
@@ -176,7 +178,9 @@ class WorkerConfig(Block):
     """A worker: frames in, results out, one record per frame kept."""
 
     version: Literal[1]
-    name: Name = Field("worker", description="for people; shown in logs and metrics")
+    name: Name = Field(
+        "worker", description="for people; in the ready line and in the metric nearfar_worker_info"
+    )
     state_dir: FilePath = Field(Path(".nearfar/worker"), description="the default place of the record store")
     listen: ListenConfig
     models: Annotated[dict[Name, ModelConfig], Field(min_length=1)]

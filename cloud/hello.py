@@ -1,10 +1,12 @@
 """Whether a Hello can be served by this worker, judged without state; refusals are in words."""
 
+import re
 from collections.abc import Mapping
 
 from protos.wire.session import PROTOCOL_VERSION, Error, Hello, Lane, ModelInfo, RejectReason
 
-_LONGEST_NAME = 128
+# Names are printed, stored and used in paths by others: nothing in them may mean more than itself.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 def refusal(
@@ -20,8 +22,10 @@ def refusal(
         )
     names = [s.name for s in hello.streams]
     for what, name in (("agent", hello.agent), *(("stream", name) for name in names)):
-        if not 1 <= len(name) <= _LONGEST_NAME:
-            return _not_allowed(f"the name of an {what} has 1 to {_LONGEST_NAME} characters, not {len(name)}")
+        if not _NAME.fullmatch(name):
+            return _not_allowed(
+                f"the name of the {what} has 1 to 128 letters, digits, '.', '_' or '-'; {name[:40]!r} does not"
+            )
     if len(names) > max_streams:
         return _not_allowed(f"{len(names)} streams exceed per_agent.streams ({max_streams}) of this worker")
     if len(set(names)) < len(names):

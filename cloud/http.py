@@ -1,6 +1,7 @@
 """`/healthz` (the process lives), `/readyz` (it should get work; 503 with words if not), `/metrics`."""
 
 import logging
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,8 +13,12 @@ log = logging.getLogger(__name__)
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
+class _Ipv6Server(ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+
+
 class HttpServer:
-    """`address` is `host:port`, port 0 for any; after `start` it is the bound `http://host:port`.
+    """`address` is `host:port` (IPv6 in brackets), port 0 for any; after `start` it is the bound `http://host:port`.
 
     `not_ready` gives the reasons against new work, `metrics` the Prometheus text.
     """
@@ -32,7 +37,8 @@ class HttpServer:
         """Bind and serve. ConfigError, in words, when the address cannot be bound."""
         host, _, port = self._wanted.rpartition(":")
         try:
-            self._server = ThreadingHTTPServer((host, int(port)), self._handler())
+            server = _Ipv6Server if ":" in host else ThreadingHTTPServer
+            self._server = server((host.strip("[]"), int(port)), self._handler())
         except OSError as error:
             raise ConfigError(f"listen.http.address {self._wanted}: {error.strerror}") from error
         self._server.daemon_threads = True

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+LARGEST_SEQ = 2**63 - 1
+"""The store keeps a seq as a signed 64-bit integer; the wire could say more."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLimits:

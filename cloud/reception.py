@@ -13,7 +13,8 @@ from protos.wire.session import Credit, Error, Hello, Lane, Limits, ModelInfo, P
 
 
 class Reception:
-    """Decides under its lock and sends after it. `models` are those announced in every Welcome."""
+    """Decides under its lock and sends after it. `models` are those announced in every Welcome, the connection's
+    own first: what it runs is said there and nowhere else."""
 
     def __init__(
         self,
@@ -49,12 +50,13 @@ class Reception:
             if not session.open:
                 return
             ask = self._roster.claim(session, hello, now_us)
+            own = hello.model or self._default_model
             if ask is None:
-                session.welcome(hello, hello.model or self._default_model)
+                session.welcome(hello, own)
                 if hello.lane is Lane.LIVE:
                     self._backlog.reset_credit(hello.agent)
         if ask is None:
-            session.send(self._welcome(models))
+            session.send(self._welcome(models, own))
             return
         for member in ask.members:
             if not member.send(Ping(nonce=ask.nonce, sent_mono_us=now_us)):
@@ -96,11 +98,11 @@ class Reception:
         with self._lock:
             return self._roster.connections()
 
-    def _welcome(self, models: Mapping[str, ModelInfo]) -> Welcome:
+    def _welcome(self, models: Mapping[str, ModelInfo], own: str) -> Welcome:
         return Welcome(
             worker_run=self._run,
             store_id=self._store_id,
-            models=tuple(models.values()),
+            models=(models[own], *(info for name, info in models.items() if name != own)),
             limits=Limits(
                 message_bytes=self._limits.message_bytes,
                 picture_px=self._limits.pixels,

@@ -121,6 +121,7 @@ class Service:
         self.metrics.gauge(
             "nearfar_worker_uncommitted", "Commits that wait for the store.", lambda: self.writer.pending
         )
+        self.writer.count_in(self.metrics.counter)
 
     @property
     def sessions(self) -> int:
@@ -238,13 +239,14 @@ class Service:
             self.metrics.undelivered.inc()
 
     def _acknowledge(self, entries: Sequence[Entry]) -> None:
-        """Committed: tell each connection what it may forget, in one message."""
+        """Committed, or never to be: tell each connection what it may forget, in one message."""
         by_session: dict[WorkerSession, list[Entry]] = {}
         for entry in entries:
             assert isinstance(entry.to, WorkerSession)  # noqa: S101 - this service submitted it
             by_session.setdefault(entry.to, []).append(entry)
             source = "live" if entry.batch is None else "backfill"
             self.metrics.records.labels(source).inc(len(entry.far) + len(entry.given))
+            self.metrics.set_aside.inc(entry.set_aside)
         for session, own in by_session.items():
             ids = [r.id for entry in own for r in (*entry.far, *entry.given)]
             batches = tuple(entry.batch for entry in own if entry.batch is not None)

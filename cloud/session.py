@@ -8,6 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from cloud.jobs import Job
+from cloud.limits import LARGEST_SEQ
 from pipelines.frame import FrameId
 from pipelines.result import Load
 from protos.endpoint import Peer
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from cloud.service import Service
 
 _REMEMBERED_HEADS = 256
-_LARGEST_SEQ = 2**63 - 1
 _LARGEST_BUDGET_US = 3_600_000_000
 
 
@@ -118,7 +118,7 @@ class WorkerSession:
             self._reject(head, RejectReason.NOT_ALLOWED, "frames go on the live lane", arrived_us)
         elif head.stream >= len(hello.streams):
             self._reject(head, RejectReason.NOT_ALLOWED, f"Hello named no stream {head.stream}", arrived_us)
-        elif not 1 <= head.seq <= _LARGEST_SEQ:
+        elif not 1 <= head.seq <= LARGEST_SEQ:
             self._reject(head, RejectReason.BAD_PAYLOAD, f"{head.seq} is no sequence number", arrived_us)
         elif head.encoding.codec not in self._service.codecs:
             known = ", ".join(sorted(self._service.codecs))

@@ -102,6 +102,8 @@ class Worker:
             decode_threads=config.decode.threads,
             commit_every_us=config.store.commit_every,
         )
+        metrics = self._service.metrics
+        metrics.describe(name=config.name, store_id=self._store.store_id)
         self._service.start()
         listener_class: type[ZmqListener] = LISTENERS["zmq"].resolve()
         listener = listener_class(
@@ -110,13 +112,18 @@ class Worker:
             clock_us=_monotonic_us,
             max_message_bytes=config.limits.message,
         )
+        metrics.counter(
+            "nearfar_worker_refused_messages",
+            "Messages that could not be read, or came from one connection too many.",
+            lambda: listener.refused_messages,
+        )
         listener.start()
         self._listener = listener
         if config.listen.http is not None:
             http = HttpServer(
                 address=config.listen.http.address,
                 not_ready=self._service.not_ready,
-                metrics=self._service.metrics.text,
+                metrics=metrics.text,
             )
             http.start()
             self._http = http

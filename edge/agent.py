@@ -37,7 +37,7 @@ from edge.scheduling.scheduler import Scheduler, SchedulerSettings
 from edge.sinks.base import SinkThread
 from edge.stream_port import StreamPort
 from edge.summary import summary_of
-from pipelines.detectors.base import Detector
+from pipelines.detectors.base import CancelToken, Detector
 from pipelines.registry import CODECS, DETECTORS
 from protos.wire.bulk import BulkBatch
 from protos.wire.session import Hello, Lane, StreamInfo
@@ -73,7 +73,8 @@ class Agent:
     """One gateway. `start`, then `wait` for the clips to end or `stop`; `close` answers what is open.
 
     `link` replaces the configured one (an in-process link, say). `max_frames` ends each stream early.
-    Raises ConfigError or Fatal from the constructor when something is not there.
+    The constructor loads and warms up the model; it raises ConfigError or Fatal when something is not there,
+    and Cancelled after `cancel`.
     """
 
     dispatcher: Dispatcher
@@ -86,8 +87,10 @@ class Agent:
         max_frames: int | None = None,
         link: Link | None = None,
         software: str = "nearfar",
+        cancel: CancelToken | None = None,
     ) -> None:
         self._config = config
+        self._cancel = cancel or CancelToken()
         self._max_frames = max_frames
         self._software = software
         self._ended = threading.Event()
@@ -290,7 +293,8 @@ class Agent:
             return None
         detector: Detector = DETECTORS.build(self._config.near.detector)
         info = next(iter(self._streams.values())).info
-        near_us = warm_up(detector, info.width_px, info.height_px, clock_us=monotonic_us)
+        runs_us = warm_up(detector, info.width_px, info.height_px, clock_us=monotonic_us, cancel=self._cancel)
+        near_us = runs_us[len(runs_us) // 2]
         fps = sum(s.shape.fps for s in self._streams.values())
         if near_us * fps > 1_000_000:
             log.warning(
@@ -304,7 +308,7 @@ class Agent:
             missing = sorted(set(self._config.labels) - set(detector.labels))
             if missing:
                 log.warning("near never reports %s: its model has no such label", ", ".join(missing))
-        return detector, near_us
+        return detector, runs_us[-1]
 
     def _scheduler(self, near_prior_us: int) -> Scheduler:
         config = self._config

@@ -118,8 +118,27 @@ class _Held:
     late_far: bool = False
 
 
+def set_earlier_run_aside(path: Path) -> None:
+    """Move the files of an earlier run to `earlier-N`, so that lines and summary are of one run. ConfigError."""
+    files = [path / "frames.jsonl", path / "summary.json"]
+    if not any(file.exists() for file in files):
+        return
+    number = 1 + sum(1 for _ in path.glob("earlier-*"))
+    aside = path / f"earlier-{number}"
+    try:
+        aside.mkdir()
+        for file in files:
+            if file.exists():
+                file.rename(aside / file.name)
+    except OSError as error:
+        raise ConfigError(
+            f"{path} holds an earlier run that cannot be moved to {aside.name}: {error.strerror}; "
+            "choose another directory with --run-dir"
+        ) from error
+
+
 class RunDir:
-    """Writes into the directory `path`, made if it is missing; lines are added to those of earlier runs.
+    """Writes into the directory `path`, made if it is missing; an earlier run there moves to `earlier-N`.
 
     `clock_us` is any monotonic clock; `lines` counts what was written. Raises ConfigError when the directory
     cannot be used.
@@ -136,6 +155,7 @@ class RunDir:
         self.path = path
         self._clock_us = clock_us
         self._late_window_us = late_window_us
+        set_earlier_run_aside(path)
         self._file = JsonLines(path / "frames.jsonl")
         self._inbox: Inbox[Answer | _Shed | _Late | _Settled] = Inbox(limit)
         self._held: OrderedDict[FrameId, _Held] = OrderedDict()

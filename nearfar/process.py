@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -20,6 +21,7 @@ from pipelines.errors import ConfigError, NearfarError
 DONE, FAILED, MISCONFIGURED, INTERRUPTED = 0, 1, 2, 130
 LOG_LEVELS = ("debug", "info", "warning", "error")
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
+SAME_WISH_S = 1.0
 
 
 def set_up_logging(level: str = "warning") -> None:
@@ -40,7 +42,8 @@ def ready(**fields: Any) -> None:
 
 
 def stop_on_signals(then: Callable[[], None] | None = None) -> threading.Event:
-    """An event set by the first SIGTERM or SIGINT, after which `then` is called; the second ends the process.
+    """An event set by the first SIGTERM or SIGINT, after which `then` is called; a second one, a second or more
+    later, ends the process (supervisors signal a process and its group in one breath: that is one wish).
 
     Call once, from the main thread. Python runs signal handlers between any two steps of the main thread,
     where setting an Event could meet its own lock; so the handler does nothing and a thread reads the
@@ -54,13 +57,17 @@ def stop_on_signals(then: Callable[[], None] | None = None) -> threading.Event:
         signal.signal(number, _noted)
 
     def watch() -> None:
+        asked_s = 0.0
         with reading, writing:
             while number := reading.recv(1):
                 if number[0] not in _STOPPING:
                     continue
+                if stop.is_set() and time.monotonic() - asked_s < SAME_WISH_S:
+                    continue
                 if stop.is_set():
                     print("stopped at once by a second signal", file=sys.stderr, flush=True)
                     os._exit(128 + number[0])
+                asked_s = time.monotonic()
                 stop.set()
                 if then is not None:
                     then()

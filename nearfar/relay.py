@@ -28,7 +28,6 @@ QUEUE_S = 0.2
 UNLIMITED_QUEUE_BYTES = 16 << 20
 SOCKET_BUFFER_BYTES = 262_144
 START_WITHIN_S = 5.0
-CLOSING_TURNS = 3
 
 
 @dataclass(slots=True)
@@ -128,7 +127,7 @@ class Relay:
         sock = socket.create_server((host, port), backlog=128, reuse_port=False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER_BYTES)
         self._listen = (host, sock.getsockname()[1])
-        self._server = await asyncio.start_server(self._accept, sock=sock)
+        self._server = await asyncio.start_server(self._accepted, sock=sock)
 
     async def _end(self) -> None:
         await self._cut()
@@ -137,9 +136,12 @@ class Relay:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for _ in range(CLOSING_TURNS):
-            for writer in tuple(self._writers):
-                writer.transport.abort()
+        await self._turns()
+
+    @staticmethod
+    async def _turns() -> None:
+        """Enough of the loop's turns for a socket to become a transport, or for a transport to close."""
+        for _ in range(4):
             await asyncio.sleep(0)
 
     async def _change(self, rtt_ms: float | None, rate_mbit: float | None, state: State | None) -> int:
@@ -163,22 +165,30 @@ class Relay:
 
     async def _cut(self) -> None:
         """End the listener and every connection, with RST."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        server, self._server = self._server, None
+        if server is not None:
+            # A connection whose accepting is under way when its server closes is lost to asyncio and stays
+            # open: accept no more, let those become transports (and be reset), close then.
+            for sock in server.sockets:
+                self._loop.remove_reader(sock.fileno())
+            await self._turns()
+            server.close()
         for writer in tuple(self._writers):
             _reset(writer)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a stream callback runs in a task
-        self._connections.add(task)
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:  # accepted just before the reset, too late to be among those it ended
+            _reset(writer)
+            return
         self._writers.add(writer)
+        task = asyncio.ensure_future(self._carry(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, until either side ends."""
         onward: asyncio.StreamWriter | None = None
         try:
-            if self._server is None:  # accepted just before the reset, too late to be among those it ended
-                _reset(writer)
-                return
             far_reader, onward = await asyncio.open_connection(*self._to)
             self._writers.add(onward)
             for end in (writer, onward):
@@ -194,7 +204,6 @@ class Relay:
                 if used is not None:
                     self._writers.discard(used)
                     used.transport.abort()
-            self._connections.discard(task)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Direction) -> None:
         await _first(*Pump(reader, writer, way, self._flowing).halves())

@@ -11,9 +11,10 @@ from typing import Annotated, Literal
 
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from pipelines.blocks import Block
-from pipelines.errors import ConfigError
+from pipelines.errors import ConfigError, Problem
 from pipelines.units import Duration
 
 
@@ -21,12 +22,19 @@ class Step(Block):
     """At `at`, change what is given; the rest stays. `rate_mbit` 0 = no limit."""
 
     at: Duration
-    rtt_ms: float | None = Field(None, ge=0)
-    rate_mbit: float | None = Field(None, ge=0)
+    rtt_ms: float | None = Field(None, ge=0, le=60_000)
+    rate_mbit: float | None = Field(None, ge=0, le=1_000_000)
     state: Literal["pass", "stall", "reset"] | None = None
 
 
 Steps = TypeAdapter(Annotated[list[Step], Field(min_length=1)])
+
+
+def _problem(path: Path, fault: ErrorDetails) -> Problem:
+    """One fault in words: which step, which key."""
+    place = [f"step {part + 1}" if isinstance(part, int) else str(part) for part in fault["loc"]]
+    found = "" if fault["type"] == "missing" else repr(fault["input"])[:80]
+    return Problem(fault["msg"], path=", ".join(place), file=str(path), found=found)
 
 
 def load_schedule(path: Path) -> list[Step]:
@@ -35,6 +43,8 @@ def load_schedule(path: Path) -> list[Step]:
         steps = Steps.validate_python(yaml.safe_load(path.read_text()))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    except (yaml.YAMLError, ValidationError) as error:
-        raise ConfigError(f"{path} is no schedule: {error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is no YAML: {error}") from error
+    except ValidationError as error:
+        raise ConfigError(*(_problem(path, fault) for fault in error.errors())) from error
     return sorted(steps, key=lambda step: step.at)

@@ -10,7 +10,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
 
 from pipelines.units import Duration, Extent, Fraction, duration
@@ -87,6 +95,9 @@ def _missing_below(value: object, at: Steps) -> Iterator[tuple[Steps, str]]:
             yield from _missing_below(item, (*at, index))
 
 
+MOST_INPUT_PX = 4096
+
+
 class CenterFaceConfig(Block):
     """Faces, by the CenterFace ONNX model."""
 
@@ -100,6 +111,13 @@ class CenterFaceConfig(Block):
     fit: Literal["stretch", "letterbox"] = Field(
         "stretch", description="how a picture is brought to the input"
     )
+
+    @field_validator("input")
+    @classmethod
+    def _suits_the_network(cls, size_px: tuple[int, int]) -> tuple[int, int]:
+        if any(side % 32 or side > MOST_INPUT_PX for side in size_px):
+            raise ValueError(f"both sides must be multiples of 32 px and at most {MOST_INPUT_PX}")
+        return size_px
 
 
 class SyntheticDetectorConfig(Block):

@@ -23,16 +23,6 @@ class LabelMap:
         # One entry past the end catches class ids the detector has no label for.
         self._table = np.array([index.get(name, _OUTSIDE) for name in self.labels] + [_OUTSIDE], np.int32)
 
-    @property
-    def unmapped(self) -> tuple[str, ...]:
-        """The detector's labels outside the recipe's space: their boxes are dropped."""
-        return tuple(name for name in self.labels if name not in self.space)
-
-    @property
-    def unspoken(self) -> tuple[str, ...]:
-        """Labels of the recipe this detector never gives."""
-        return tuple(name for name in self.space if name not in self.labels)
-
     def apply(self, detections: Detections) -> Detections:
         """The same boxes with class ids in the recipe's space; order is kept."""
         ids = self._table[np.minimum(detections.class_ids, len(self.labels))]

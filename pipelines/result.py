@@ -45,9 +45,15 @@ class GapReason(StrEnum):
 
 
 class Priority(StrEnum):
+    """How much a frame matters, rising."""
+
     LOW = "low"
     NORMAL = "normal"
     HIGH = "high"
+
+
+PRIORITIES = tuple(Priority)
+"""Rising; the index of a priority is its number in the outbox and on the wire, so the order never changes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

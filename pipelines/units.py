@@ -86,11 +86,17 @@ def _format(value: int, units: dict[str, int], *, zero: str) -> str:
     return f"{value // units[unit]}{unit}"
 
 
+LONGEST_US = 3650 * 86_400 * 1_000_000
+
+
 def _read_duration(value: Any) -> Microseconds:
     if isinstance(value, Microseconds):
         return value
     if isinstance(value, str):
-        return duration(value)
+        read_us = duration(value)
+        if read_us > LONGEST_US:
+            raise ValueError("a duration is at most 3650d")
+        return read_us
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError(f"a duration needs its unit: write {value}ms (or {value}s)")  # noqa: TRY004 pydantic wants ValueError
     return duration("")

@@ -13,7 +13,7 @@ from typing import Any, Self
 from sqlalchemy import case, create_engine, event, func, select
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.engine import URL, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, StatementError
 
 from cloud.store.row import KEY, RecordRow, far_row, gap_row, given_row, row_of
 from cloud.store.tables import FORMAT, gaps, meta, metadata, records
@@ -131,10 +131,10 @@ class RecordStore:
 
         Raises Retryable when the disk refuses for now, Rejected when a value can never be stored.
         """
-        far_rows = [far_row(record, now_unix_us) for record in far]
-        given_rows = [given_row(record, now_unix_us) for record in given]
-        gap_rows = [gap_row(agent, gap) for agent, gap in gaps]
         try:
+            far_rows = [far_row(record, now_unix_us) for record in far]
+            given_rows = [given_row(record, now_unix_us) for record in given]
+            gap_rows = [gap_row(agent, gap) for agent, gap in gaps]
             with self._engine.begin() as connection:
                 if far_rows:
                     connection.execute(_UPSERT_FAR, far_rows)
@@ -147,8 +147,12 @@ class RecordStore:
             if type(error.orig).__name__ in {"IntegrityError", "DataError", "ProgrammingError"}:
                 raise Rejected(f"a record cannot be stored: {error.orig}") from error
             raise Retryable(f"the record store cannot write: {error.orig}") from error
-        except (SQLAlchemyError, OverflowError, ValueError) as error:
+        except (StatementError, OverflowError, ValueError) as error:
             raise Rejected(f"a record cannot be stored: {error}") from error
+        except (
+            SQLAlchemyError
+        ) as error:  # no connection to be had, for instance: nothing is wrong with the rows
+            raise Retryable(f"the record store cannot write: {error}") from error
 
     def rows(self, *, limit: int | None = None, newest_first: bool = False) -> Iterator[RecordRow]:
         """Every row by identity, or the newest by arrival first. Read in pages, with no lock held between."""
@@ -160,10 +164,12 @@ class RecordStore:
             ):
                 yield from (row_of(dict(m)) for m in part)
 
-    def identities(self) -> set[FrameId]:
-        statement = select(*(records.c[k] for k in KEY))
+    def identities(self) -> list[FrameId]:
+        """One per row, ordered; a list, so that whoever checks the promise of one row per frame can see two."""
+        columns = [records.c[k] for k in KEY]
+        statement = select(*columns).order_by(*columns)
         with self._engine.connect() as connection:
-            return {FrameId(a, bytes.fromhex(r), s, n) for a, r, s, n in connection.execute(statement)}
+            return [FrameId(a, bytes.fromhex(r), s, n) for a, r, s, n in connection.execute(statement)]
 
     def gaps(self) -> list[tuple[str, Gap]]:
         """`(agent, gap)`, ordered."""

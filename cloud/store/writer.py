@@ -2,16 +2,17 @@
 
 Nothing is acknowledged before `commit` returned. While the disk refuses, live results go on: what waits is
 kept up to `max_pending` rows and tried again; beyond that the newest are dropped unacknowledged, so their
-agents keep them. One record that can never be stored does not hold up the others: it is counted and left out.
+agents keep them. One record that can never be stored does not hold up the others: it is counted, left out, and
+the batch it came in acknowledged all the same, for its agent cannot mend it.
 """
 
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from pipelines.errors import Retryable
+from pipelines.errors import Rejected, Retryable
 from pipelines.frame import FrameId
 from pipelines.result import Gap, Record
 from protos.wire.bulk import RecordRange
@@ -38,23 +39,45 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What is committed and acknowledged together; `to` is whom to tell, as the submitter knows it."""
+    """What is acknowledged together; `to` is whom to tell, as the submitter knows it.
+
+    `set_aside` counts rows of a batch that can never be stored: they are not among the rows here.
+    """
 
     far: Sequence[Record] = ()
     given: Sequence[Record] = ()
     gaps: Sequence[tuple[str, Gap]] = ()
     to: object = None
     batch: int | None = None
+    set_aside: int = 0
 
     @property
     def weight(self) -> int:
         """Rows it makes."""
         return len(self.far) + len(self.given) + len(self.gaps)
 
+    def rows(self) -> "list[Entry]":
+        """One entry per row."""
+        return [
+            *(Entry(far=[record]) for record in self.far),
+            *(Entry(given=[record]) for record in self.given),
+            *(Entry(gaps=[gap]) for gap in self.gaps),
+        ]
+
+    def left_with(self, rows: "Sequence[Entry]") -> "Entry":
+        """The same with only these of its rows, the others set aside."""
+        return replace(
+            self,
+            far=[r for row in rows for r in row.far],
+            given=[r for row in rows for r in row.given],
+            gaps=[g for row in rows for g in row.gaps],
+            set_aside=self.set_aside + self.weight - len(rows),
+        )
+
 
 class Acknowledged(Protocol):
     def __call__(self, entries: Sequence[Entry]) -> None:
-        """These were committed in one transaction."""
+        """These are committed, durably."""
         ...
 
 
@@ -73,7 +96,10 @@ def ranges(ids: Iterable[FrameId]) -> tuple[RecordRange, ...]:
 
 
 class StoreWriter:
-    """`submit` from any thread, never blocks. `trouble` is why the store cannot write, empty while it can."""
+    """`submit` from any thread, never blocks. `trouble` is why the store cannot write, empty while it can.
+
+    Rows are counted as they leave: `committed`, `rejected` (never to be stored) or `dropped` (unacknowledged).
+    """
 
     def __init__(
         self,
@@ -116,12 +142,25 @@ class StoreWriter:
         """Queue for the next commit; False when it is dropped because too much waits already."""
         with self._changed:
             if self._stopping or self._rows + entry.weight > self._max_pending:
-                self.dropped += 1
+                self.dropped += entry.weight
                 return False
             self._pending.append(entry)
             self._rows += entry.weight
             self._changed.notify_all()
             return True
+
+    def count_in(self, counter: Callable[[str, str, Callable[[], float]], None]) -> None:
+        """Show the counts as metrics; `counter` takes a name, words and how to read it."""
+        name = "nearfar_worker_store_rows"
+        counter(f"{name}_committed", "Records and gaps committed, repeats included.", lambda: self.committed)
+        counter(
+            f"{name}_rejected", "Records and gaps left out: they can never be stored.", lambda: self.rejected
+        )
+        counter(
+            f"{name}_dropped",
+            "Records and gaps neither stored nor acknowledged: too much waited, or the writer failed on them.",
+            lambda: self.dropped,
+        )
 
     def flush(self, timeout_us: int) -> bool:
         """Wait until nothing is pending; False if the time was not enough."""
@@ -156,7 +195,6 @@ class StoreWriter:
                 self._writing = len(group)
             last_us = self._clock_us()
             stored = self._write(group)
-            self.committed += len(stored)
             if stored:
                 try:
                     self._acknowledge(stored)
@@ -168,15 +206,46 @@ class StoreWriter:
                 self._changed.notify_all()
 
     def _write(self, group: Sequence[Entry]) -> list[Entry]:
-        """Commit the group; one by one if a value in it is refused for good. Returns what is stored."""
+        """Commit the group; in halves if something in it is refused. Returns what may be acknowledged."""
+        try:
+            return self._stored(group)
+        except Exception:  # whatever one value provokes, the writer must live
+            if len(group) > 1:
+                middle = len(group) // 2
+                return self._write(group[:middle]) + self._write(group[middle:])
+            self.dropped += group[0].weight
+            log.exception("%d rows are neither stored nor acknowledged", group[0].weight)
+            return []
+
+    def _stored(self, group: Sequence[Entry]) -> list[Entry]:
         try:
             return list(group) if self._commit(group) else []
-        except Exception as error:  # noqa: BLE001 - whatever one value provokes, the writer must live
-            if len(group) == 1:
-                self.rejected += 1
-                log.error("left out of the record store: %s", error)  # noqa: TRY400 - words, not a trace
-                return []
-            return [entry for one in group for entry in self._write([one])]
+        except Rejected as error:
+            if len(group) > 1:
+                raise
+            return self._good_part(group[0], error)
+
+    def _good_part(self, entry: Entry, error: Rejected) -> list[Entry]:
+        """The entry without the rows that can never be stored; nothing while any other row is not stored either,
+        and nothing of a live result that is refused: its agent sends it once more, in a batch."""
+        stored, refused = self._divide(entry.rows())
+        self.rejected += refused
+        log.error("%d of %d rows can never be stored and are left out: %s", refused, entry.weight, error)
+        if len(stored) + refused < entry.weight or (entry.batch is None and not stored):
+            return []
+        return [entry.left_with(stored)]
+
+    def _divide(self, rows: Sequence[Entry]) -> tuple[list[Entry], int]:
+        """Commit what can be of these one-row entries: those stored, and how many are refused for good."""
+        try:
+            return (list(rows), 0) if self._commit(rows) else ([], 0)
+        except Rejected:
+            if len(rows) == 1:
+                return [], 1
+        middle = len(rows) // 2
+        first, refused_first = self._divide(rows[:middle])
+        second, refused_second = self._divide(rows[middle:])
+        return first + second, refused_first + refused_second
 
     def _commit(self, group: Sequence[Entry]) -> bool:
         """Try until it is stored; False if the writer was stopped before."""
@@ -201,4 +270,5 @@ class StoreWriter:
                 if self.trouble:
                     log.warning("the record store writes again")
                 self.trouble = ""
+                self.committed += sum(entry.weight for entry in group)
                 return True

@@ -19,12 +19,21 @@ class NearWay:
         self._running: Job | None = None
 
     def reserve(self, job: Job, *, latest_end_us: int, now_us: int) -> bool:
-        """Keep near time for `job` that ends by `latest_end_us`; False if there is none."""
+        """Keep near time for `job` that ends by `latest_end_us`; False if there is none.
+
+        An idle near also takes a frame that only its median run would make, and any frame while its median
+        makes none: a run that may be late beats no answer, and without runs the guard would never learn that
+        near is quick again.
+        """
         if not self.exists:
             return False
-        slot = self.timeline.reserve(
-            job.key, guard_us=self.estimate.guard_us, latest_end_us=latest_end_us, now_us=now_us
-        )
+        guard_us = self.estimate.guard_us
+        idle = self._running is None and not self.timeline.slots
+        p50_us = self.estimate.p50_us
+        worth_a_try = now_us + p50_us <= latest_end_us or p50_us > latest_end_us - job.captured_us
+        if idle and worth_a_try and now_us < latest_end_us < now_us + guard_us:
+            guard_us = latest_end_us - now_us
+        slot = self.timeline.reserve(job.key, guard_us=guard_us, latest_end_us=latest_end_us, now_us=now_us)
         job.near = Near.NONE if slot is None else Near.RESERVED
         return slot is not None
 

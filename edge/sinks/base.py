@@ -73,21 +73,27 @@ class SinkThread:
 
     def _run(self) -> None:
         while (answers := self._inbox.take()) is not None:
+            unsure = 0
             for answer in answers:
                 try:
                     self._sink.write(answer)
                     self.written += 1
+                    unsure += 1
                 except Exception as error:  # noqa: BLE001 - whatever a sink does stays its own trouble
                     self.failed += 1
                     self._complain(error)
-            self._guarded(self._sink.flush)
+            if not self._guarded(self._sink.flush):  # what was not flushed was not written
+                self.written -= unsure
+                self.failed += unsure
         self._guarded(self._sink.close)
 
-    def _guarded(self, step: Callable[[], None]) -> None:
+    def _guarded(self, step: Callable[[], None]) -> bool:
         try:
             step()
         except Exception as error:  # noqa: BLE001 - as above
             self._complain(error)
+            return False
+        return True
 
     def _complain(self, error: Exception) -> None:
         """Say each new kind of trouble once, not once per frame."""

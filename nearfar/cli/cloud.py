@@ -6,13 +6,12 @@ from pathlib import Path
 import click
 
 from nearfar import process
+from nearfar.cli import options
 
 
 @click.command(name="cloud")
 @click.argument("worker", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a key, e.g. drain=5s."
-)
+@options.overrides
 @click.option("--log-level", default="warning", show_default=True, type=click.Choice(process.LOG_LEVELS))
 def command(worker: Path | None, overrides: tuple[str, ...], log_level: str) -> None:
     """Serve the models of WORKER to agents and keep one record per frame.

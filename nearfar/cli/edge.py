@@ -25,14 +25,26 @@ def command(
     stderr. Exits 0 when every promise held, 1 when one was broken, 2 when PIPELINE has to be mended.
     """
     process.set_up_logging(log_level)
-    stop = process.stop_on_signals()
+    from pipelines.detectors.base import Cancelled, CancelToken  # noqa: PLC0415
+
+    loading = CancelToken()
+    stop = process.stop_on_signals(loading.cancel)
     from edge.agent import Agent  # noqa: PLC0415 - cv2 and the model engine load only when an agent runs
     from edge.config import load_pipeline  # noqa: PLC0415
     from pipelines import runtime  # noqa: PLC0415
 
     runtime.tune()
     config = load_pipeline(pipeline, overrides)
-    agent = Agent(config, run_dir=run_dir, max_frames=frames, software=f"nearfar/{__version__}")
+    try:
+        agent = Agent(
+            config,
+            run_dir=run_dir,
+            max_frames=frames,
+            software=f"nearfar/{__version__}",
+            cancel=loading,
+        )
+    except Cancelled:  # stopped before it began: nothing was captured
+        return
     agent.start(
         ready=lambda: process.ready(
             agent=agent.identity.agent,

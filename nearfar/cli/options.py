@@ -7,6 +7,6 @@ overrides = click.option(
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
-    help="Override a key, e.g. deadline=75ms or streams.door.priority=high; repeatable. "
+    help="Override a key, e.g. deadline=75ms of a pipeline or drain=5s of a worker; repeatable. "
     "File paths stay relative to the YAML file.",
 )

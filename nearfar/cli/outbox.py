@@ -9,11 +9,10 @@ from pathlib import Path
 import click
 
 from edge.outbox import schema
+from edge.outbox.bounds import Ledger, Tally
 from pipelines.errors import ConfigError, Rejected
-from pipelines.result import Record
+from pipelines.result import PRIORITIES, Record
 from protos.wire import records as wire_records
-
-PRIORITY_NAMES = ("low", "normal", "high")
 
 
 @click.group(help="Look into a gateway's outbox: what waits to go up, and the law it is balanced by.")
@@ -26,52 +25,45 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def stat(path: Path, as_json: bool) -> None:  # noqa: FBT001 - click passes options by name
     with _opened(path) as (file, db):
-        names = [name for name in schema.LEDGER_COLUMNS if name != "next_number"]
-        ledger = dict(
-            zip(names, db.execute(f"SELECT {', '.join(names)} FROM ledger").fetchone(), strict=True)
-        )
-        pending = int(db.execute("SELECT count(*) FROM records").fetchone()[0])
-        gaps = int(db.execute("SELECT count(*) FROM gaps").fetchone()[0])
+        ledger = _ledger(db)
         oldest = db.execute("SELECT min(born_us) FROM records").fetchone()[0]
-        by_priority = dict(db.execute("SELECT priority, count(*) FROM records GROUP BY priority").fetchall())
-    evicted = {"age": ledger["evicted_age"], "bytes": ledger["evicted_bytes"]}
-    total = ledger["acked"] + pending + sum(evicted.values()) + ledger["set_aside"]
+        by_number = dict(db.execute("SELECT priority, count(*) FROM records GROUP BY priority").fetchall())
+    by_priority = {priority.value: by_number.get(n, 0) for n, priority in enumerate(PRIORITIES)}
     figures = {
         "path": str(file),
-        "committed": ledger["committed"],
-        "acked": ledger["acked"],
-        "pending": pending,
-        "evicted": evicted,
-        "set_aside": ledger["set_aside"],
-        "adds_up": ledger["committed"] == total,
-        "set_aside_files": ledger["set_aside_files"],
-        "gaps_pending": gaps,
-        "gaps_dropped": ledger["gaps_dropped"],
-        "pending_by_priority": {name: by_priority.get(n, 0) for n, name in enumerate(PRIORITY_NAMES)},
-        "oldest_s": 0.0 if oldest is None else round((ledger["uptime_us"] - oldest) / 1e6, 3),
-        "bytes": ledger["bytes"],
+        "committed": ledger.committed,
+        "acked": ledger.acked,
+        "pending": ledger.pending,
+        "evicted": ledger.evicted,
+        "set_aside": ledger.set_aside,
+        "adds_up": ledger.balance == 0,
+        "set_aside_files": ledger.set_aside_files,
+        "gaps_pending": ledger.gaps,
+        "gaps_dropped": ledger.gaps_dropped,
+        "pending_by_priority": by_priority,
+        "oldest_s": 0.0 if oldest is None else round((ledger.uptime_us - oldest) / 1e6, 3),
+        "bytes": ledger.bytes,
         "file_bytes": file.stat().st_size,
-        "flash_bytes_written": ledger["flash_bytes_written"],
-        "uptime_s": round(ledger["uptime_us"] / 1e6, 3),
+        "flash_bytes_written": ledger.flash_bytes_written,
+        "uptime_s": round(ledger.uptime_us / 1e6, 3),
     }
     if as_json:
         print(json.dumps(figures))
         return
-    sign = "=" if figures["adds_up"] else "≠"
+    evicted = " + ".join(f"{count} ({why})" for why, count in ledger.evicted.items())
     print(f"{file}")
     print(
-        f"committed {ledger['committed']} {sign} acked {ledger['acked']} + pending {pending} + "
-        f"evicted {evicted['age']} (age) + {evicted['bytes']} (bytes) + set aside {ledger['set_aside']}"
+        f"committed {ledger.committed} {'=' if ledger.balance == 0 else '≠'} acked {ledger.acked} + "
+        f"pending {ledger.pending} + evicted {evicted} + set aside {ledger.set_aside}"
     )
-    counts = ", ".join(
-        f"{by_priority.get(n, 0)} {name}" for n, name in reversed(list(enumerate(PRIORITY_NAMES)))
-    )
+    counts = ", ".join(f"{count} {name}" for name, count in reversed(by_priority.items()))
     print(f"pending: {counts}; oldest {figures['oldest_s']} s of uptime")
     print(
-        f"gaps to send: {gaps}; given up: {ledger['gaps_dropped']}; damaged files set aside: {ledger['set_aside_files']}"
+        f"gaps to send: {ledger.gaps}; given up: {ledger.gaps_dropped}; "
+        f"damaged files set aside: {ledger.set_aside_files}"
     )
     print(
-        f"bytes: {ledger['bytes']} kept, {figures['file_bytes']} on disk, {ledger['flash_bytes_written']} written so far"
+        f"bytes: {ledger.bytes} kept, {figures['file_bytes']} on disk, {ledger.flash_bytes_written} written so far"
     )
 
 
@@ -100,7 +92,7 @@ def list_rows(path: Path, as_json: bool, limit: int) -> None:  # noqa: FBT001 - 
             "seq": seq,
             "answered_by": record.answered_by.value if record else "unreadable",
             "late_far": record.late_far if record else False,
-            "priority": PRIORITY_NAMES[priority],
+            "priority": PRIORITIES[priority].value,
             "age_s": round((uptime_us - born_us) / 1e6, 3),
             "bytes": len(data),
         }
@@ -115,6 +107,15 @@ def list_rows(path: Path, as_json: bool, limit: int) -> None:  # noqa: FBT001 - 
             "detail": detail,
         }
         print(json.dumps(line) if as_json else _plain(line))
+
+
+def _ledger(db: sqlite3.Connection) -> Ledger:
+    """The numbers of the file: its ledger, and its rows counted."""
+    row = db.execute(f"SELECT {', '.join(schema.LEDGER_COLUMNS)} FROM ledger").fetchone()
+    tally = Tally(dict(zip(schema.LEDGER_COLUMNS, row, strict=True)))
+    for name, table in (("pending", "records"), ("gaps", "gaps")):
+        tally.add(name, db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+    return tally.ledger()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError, Message
 
 from pipelines.errors import Rejected
 from pipelines.frame import FrameId
+from pipelines.result import PRIORITIES
 from protos import inference_pb2 as pb
 from protos.wire import bulk, live, session, values
 from protos.wire.session import Lane, RejectReason
@@ -157,7 +158,7 @@ def encode(message: ToWorker | ToAgent) -> Message:
                 worker_budget_us=message.worker_budget_us,
                 sent_mono_us=message.sent_mono_us,
                 encoding=values.encoding_to(message.encoding),
-                priority=values.PRIORITIES.index(message.priority),
+                priority=PRIORITIES.index(message.priority),
                 probe=message.probe,
                 traceparent=message.traceparent,
             )

@@ -1,10 +1,11 @@
 """Records in zstd batches: packed once by the agent, opened within limits by the worker.
 
 The unpacked length is stated beside the batch and checked before a byte is allocated; a stream that
-inflates past its statement is refused (a 400 kB body may hide 400 MB).
+inflates past its statement is refused (a 400 kB body may hide 400 MB), and so is one that asks for a window
+larger than any batch within the limit needs.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import zstandard
 from google.protobuf.message import DecodeError
@@ -14,6 +15,9 @@ from pipelines.result import Detections, Record
 from protos import inference_pb2 as pb
 from protos.wire.bulk import BulkBatch
 from protos.wire.values import detections_from, detections_to, record_from, record_to
+
+_SMALLEST_WINDOW_BYTES = 1 << 10
+_LARGEST_WINDOW_BYTES = 1 << 27
 
 
 def encode(record: Record) -> bytes:
@@ -47,14 +51,26 @@ def pack(records: Iterable[Record], *, level: int = 3) -> tuple[bytes, int]:
     return zstandard.ZstdCompressor(level=level).compress(data), len(data)
 
 
-def unpack(batch: BulkBatch, *, agent: str, decompressed_bytes: int, batch_records: int) -> Sequence[Record]:
-    """The records of `batch`; Rejected when larger than the limits, damaged or not as large as stated."""
+def unpack(
+    batch: BulkBatch,
+    *,
+    agent: str,
+    decompressed_bytes: int,
+    batch_records: int,
+    refused: Callable[[Rejected], None] | None = None,
+) -> Sequence[Record]:
+    """The records of `batch`; Rejected when larger than the limits, damaged or not as large as stated.
+
+    One entry that makes no record is told to `refused` and left out; without `refused` it fails the whole.
+    """
     if not batch.records_zstd:
         return ()
     if batch.records_bytes > decompressed_bytes:
         raise Rejected(f"a batch of {batch.records_bytes} bytes exceeds the limit of {decompressed_bytes}")
     try:
-        reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(batch.records_zstd)
+        reader = zstandard.ZstdDecompressor(max_window_size=_window_bytes(decompressed_bytes)).stream_reader(
+            batch.records_zstd
+        )
         data = reader.read(batch.records_bytes + 1)
         if len(data) != batch.records_bytes:
             raise Rejected(f"a batch said it holds {batch.records_bytes} bytes and does not")
@@ -63,4 +79,18 @@ def unpack(batch: BulkBatch, *, agent: str, decompressed_bytes: int, batch_recor
         raise Rejected(f"damaged batch: {error}") from error
     if len(message.records) > batch_records:
         raise Rejected(f"a batch of {len(message.records)} records exceeds the limit of {batch_records}")
-    return [record_from(r, agent) for r in message.records]
+    out: list[Record] = []
+    for entry in message.records:
+        try:
+            out.append(record_from(entry, agent))
+        except Rejected as error:
+            if refused is None:
+                raise
+            refused(error)
+    return out
+
+
+def _window_bytes(decompressed_bytes: int) -> int:
+    """The largest window a batch within the limit can need: the next power of two, as zstd counts."""
+    needed_bytes = 1 << max(0, decompressed_bytes - 1).bit_length()
+    return min(max(needed_bytes, _SMALLEST_WINDOW_BYTES), _LARGEST_WINDOW_BYTES)

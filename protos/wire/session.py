@@ -80,6 +80,8 @@ class Credit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Welcome:
+    """`models[0]` is the one this connection runs (`Hello.model`, or the worker's default); then the others."""
+
     worker_run: bytes
     store_id: str
     models: tuple[ModelInfo, ...]

@@ -9,6 +9,7 @@ import numpy as np
 from pipelines.errors import Rejected
 from pipelines.frame import RUN_BYTES, Encoding, FrameId
 from pipelines.result import (
+    PRIORITIES,
     AnsweredBy,
     Detections,
     Gap,
@@ -23,7 +24,6 @@ from protos import inference_pb2 as pb
 
 E = TypeVar("E", bound=StrEnum)
 
-PRIORITIES = (Priority.LOW, Priority.NORMAL, Priority.HIGH)
 ANSWERED_BY: Mapping[AnsweredBy, int] = {m: pb.AnsweredBy.Value(f"ANSWERED_BY_{m.name}") for m in AnsweredBy}
 STATUS: Mapping[Status, int] = {m: pb.Status.Value(f"STATUS_{m.name}") for m in Status}
 GAP_REASON: Mapping[GapReason, int] = {m: pb.GapReason.Value(f"GAP_REASON_{m.name}") for m in GapReason}
@@ -92,7 +92,7 @@ def detections_to(value: Detections, *, with_labels: bool = True) -> pb.Detectio
 def detections_from(message: pb.Detections, labels: tuple[str, ...] = ()) -> Detections:
     """Rejected if the columns are not of one length. `labels` serve where the message has none."""
     try:
-        return Detections(
+        value = Detections(
             np.frombuffer(message.boxes, "<f4").reshape(-1, 4).astype(np.float32, copy=False),
             np.frombuffer(message.scores, "<f4").astype(np.float32, copy=False),
             np.frombuffer(message.class_ids, "<u2").astype(np.uint16, copy=False),
@@ -100,6 +100,9 @@ def detections_from(message: pb.Detections, labels: tuple[str, ...] = ()) -> Det
         )
     except ValueError as error:
         raise Rejected(f"detections do not fit together: {error}") from error
+    if not (np.isfinite(value.boxes).all() and np.isfinite(value.scores).all()):
+        raise Rejected("a box or a score is not a number")
+    return value
 
 
 def timing_to(value: WorkerTiming) -> pb.Timing:

@@ -26,6 +26,7 @@ from protos.wire.messages import ToAgent, ToWorker
 from protos.wire.multipart import pack_to_worker, unpack_to_agent
 from protos.wire.session import Error, Goodbye, Hello, Lane, Ping, Pong, RejectReason, StreamInfo, Welcome
 from tests.support.eventually import eventually
+from tests.support.ipv6 import need_ipv6
 from tests.support.workers import GatedDetector, WorkerProcess, clock_us, service
 
 M = TypeVar("M")
@@ -37,10 +38,11 @@ HELLO = Hello(
 class Agent:
     """A bare DEALER that speaks the wire."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, ipv6: bool = False) -> None:
         self.context = zmq.Context()
         self.socket = self.context.socket(zmq.DEALER)
         self.socket.set(zmq.LINGER, 0)
+        self.socket.set(zmq.IPV6, ipv6)
         self.socket.connect(address)
 
     def send(self, *messages: ToWorker) -> None:
@@ -67,8 +69,8 @@ class Agent:
 
 
 @contextmanager
-def agent(address: str) -> Iterator[Agent]:
-    made = Agent(address)
+def agent(address: str, *, ipv6: bool = False) -> Iterator[Agent]:
+    made = Agent(address, ipv6=ipv6)
     try:
         yield made
     finally:
@@ -216,16 +218,38 @@ def test_a_worker_serves_frames_keeps_records_and_leaves_cleanly(
             gateway.send(*frame(seq, jpeg()))
             result = gateway.until(Result)
             assert (result.seq, len(result.detections)) == (seq, 2)
-        assert 'nearfar_worker_frames_total{outcome="answered"} 3.0' in get(worker, "/metrics")
+        gateway.send_raw([b"no message"])
+        gateway.until(Error)
+        metrics = get(worker, "/metrics")
+        assert 'nearfar_worker_frames_total{outcome="answered"} 3.0' in metrics
+        assert "nearfar_worker_refused_messages_total 1.0" in metrics
+        assert (
+            f'nearfar_worker_info{{name="test-worker",store_id="{worker.ready["store_id"]}"}} 1.0' in metrics
+        )
     assert worker.terminate() == 0
     with open_store(worker.ready["store"], read_only=True) as store:
-        assert {i.seq for i in store.identities()} == {1, 2, 3}
+        assert [i.seq for i in store.identities()] == [1, 2, 3]
     shown = records(worker.ready["store"])
     assert "3 records" in shown
     assert "outcome not here yet 3" in shown
     lines = [json.loads(line) for line in records(worker.ready["store"], "--json").splitlines()]
     assert [line["seq"] for line in lines] == [1, 2, 3]
     assert len(lines[0]["best_detections"]) == 2
+
+
+def test_a_worker_on_ipv6_prints_urls_in_brackets_and_serves_on_them(tmp_path: Path) -> None:
+    need_ipv6()
+    sets = ("listen.http.address='[::1]:0'", "listen.zmq.address='[::1]:0'")
+    worker = WorkerProcess(tmp_path / "six", sets=sets)
+    try:
+        assert worker.ready["http"].startswith("http://[::1]:")
+        assert worker.ready["zmq"].startswith("tcp://[::1]:")
+        assert get(worker, "/readyz") == "ready\n"
+        with agent(worker.ready["zmq"], ipv6=True) as gateway:
+            gateway.send(HELLO)
+            assert gateway.until(Welcome).store_id == worker.ready["store_id"]
+    finally:
+        worker.kill()
 
 
 def records(url: str, *options: str) -> str:

@@ -201,6 +201,10 @@ def test_a_listener_off_loopback_needs_the_word_insecure(worker, address):
     assert worker(f"listen.zmq.address='{address}'", "listen.zmq.insecure=true").listen.zmq.insecure
 
 
+def test_an_ipv6_host_without_brackets_is_ambiguous_and_refused(worker):
+    assert "goes in brackets" in refused(worker, "listen.zmq.address='::1:7440'")
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:7440", "[::1]:7440", "127.1.2.3:1"])
 def test_a_listener_on_loopback_needs_no_word(worker, address):
     assert worker(f"listen.zmq.address='{address}'").listen.zmq.address == address

@@ -38,9 +38,3 @@ def test_nothing_seen_stays_nothing_seen_in_the_space_of_the_recipe():
 def test_without_a_space_the_labels_of_the_detector_pass():
     given = detections([1, 0], ("a", "b"))
     assert LabelMap(("a", "b")).apply(given) == given
-
-
-def test_labels_on_one_side_only_are_named_for_a_warning():
-    label_map = LabelMap(("cat", "person"), ("person", "bus"))
-    assert label_map.unmapped == ("cat",)
-    assert label_map.unspoken == ("bus",)

@@ -2,14 +2,15 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import sqlalchemy
 
 from cloud.store.records import open_store
+from cloud.store.row import RecordRow
 from cloud.store.writer import Entry, StoreWriter, ranges
 from pipelines.errors import ConfigError, Fatal, Rejected, Retryable
 from pipelines.frame import FrameId
@@ -85,26 +86,30 @@ def test_ranges_join_neighbours_and_never_cover_a_hole() -> None:
 
 
 class ScriptedStore:
-    """Refuses while `broken`, never takes seq 13, and remembers what it took."""
+    """Refuses while `broken`, never takes seq 13, fails on 666 for no reason, and remembers what it took."""
 
     def __init__(self) -> None:
         self.broken = threading.Event()
         self.tried = 0
         self.taken: list[int] = []
 
-    def commit(self, *, far: Any = (), **_: Any) -> None:
+    def commit(self, *, far: Any = (), given: Any = (), **_: Any) -> None:
         self.tried += 1
+        seqs = [r.id.seq for r in (*far, *given)]
         if self.broken.is_set():
             raise Retryable("the disk is full")
-        if any(r.id.seq == 13 for r in far):
+        if 13 in seqs:
             raise Rejected("13 cannot be stored")
-        self.taken += [r.id.seq for r in far]
+        if 666 in seqs:
+            raise MemoryError
+        self.taken += seqs
 
 
 class Bench:
-    def __init__(self, max_pending: int = 100) -> None:
-        self.store = ScriptedStore()
+    def __init__(self, max_pending: int = 1000, store: ScriptedStore | None = None) -> None:
+        self.store = store or ScriptedStore()
         self.acked: list[int] = []
+        self.acked_entries: list[Entry] = []
         self.now_us = 0
         self.writer = StoreWriter(
             self.store,
@@ -116,7 +121,8 @@ class Bench:
         )
 
     def _acknowledge(self, entries: Sequence[Entry]) -> None:
-        self.acked += [r.id.seq for e in entries for r in e.far]
+        self.acked_entries += entries
+        self.acked += [r.id.seq for e in entries for r in (*e.far, *e.given)]
 
 
 @pytest.fixture
@@ -147,6 +153,57 @@ def test_one_record_that_cannot_be_stored_does_not_hold_up_the_others(bench: Ben
     assert bench.writer.flush(5_000_000)
     assert bench.acked == [12, 14]
     assert bench.writer.rejected == 1
+
+
+def test_a_batch_is_acknowledged_without_the_rows_that_can_never_be_stored(bench: Bench) -> None:
+    bench.writer.submit(Entry(given=[far(seq) for seq in range(1, 257)], batch=5, set_aside=1))
+    bench.writer.submit(Entry(given=[far(13)], batch=6))
+    bench.writer.start()
+    assert bench.writer.flush(5_000_000)
+    assert bench.acked == [seq for seq in range(1, 257) if seq != 13]
+    assert [(e.batch, e.set_aside) for e in bench.acked_entries] == [(5, 2), (6, 1)]
+    assert sorted(bench.store.taken) == bench.acked
+    assert (bench.writer.committed, bench.writer.rejected, bench.writer.dropped) == (255, 2, 0)
+    assert bench.store.tried < 30
+
+
+def test_a_batch_the_writer_failed_on_for_no_known_reason_is_never_acknowledged(bench: Bench) -> None:
+    bench.writer.submit(Entry(given=[far(seq) for seq in (65, 666)], batch=5))
+    bench.writer.submit(Entry(given=[far(67)], batch=6))
+    bench.writer.start()
+    assert bench.writer.flush(5_000_000)
+    assert [e.batch for e in bench.acked_entries] == [6]
+    assert (bench.writer.committed, bench.writer.rejected, bench.writer.dropped) == (1, 0, 2)
+
+
+def test_a_stop_in_the_middle_of_dividing_a_batch_leaves_it_unacknowledged() -> None:
+    class BreaksAfterOne(ScriptedStore):
+        def commit(self, **rows: Any) -> None:
+            if self.taken:
+                self.broken.set()
+            super().commit(**rows)
+
+    bench = Bench(store=BreaksAfterOne())
+    bench.writer.submit(Entry(given=[far(seq) for seq in (12, 13, 14)], batch=5))
+    bench.writer.start()
+    eventually(lambda: bench.writer.trouble, what="a disk that refuses")
+    assert not bench.writer.stop(1_000)
+    assert bench.store.taken == [12]
+    assert bench.acked_entries == []
+
+
+def test_no_free_connection_is_no_fault_of_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "cloud.store.records.create_engine",
+        lambda url, **_: sqlalchemy.create_engine(url, pool_size=1, max_overflow=0, pool_timeout=0.01),
+    )
+    with open_store(f"sqlite:///{tmp_path}/a.db") as store:
+        store.commit(far=[far(1)], now_unix_us=1)
+        reading = cast("Generator[RecordRow, None, None]", store.rows())
+        next(reading)
+        with pytest.raises(Retryable, match="cannot write"):
+            store.commit(far=[far(2)], now_unix_us=1)
+        reading.close()
 
 
 def test_what_waits_is_bounded_and_what_is_dropped_is_never_acknowledged() -> None:

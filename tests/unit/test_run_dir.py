@@ -175,12 +175,17 @@ def test_lines_that_do_not_fit_are_counted_and_nobody_waits(tmp_path, clock):
     assert (run_dir.lines, run_dir.lost, run_dir.late_unmarked) == (0, 2, 1)
 
 
-def test_a_second_run_in_the_same_directory_adds_its_lines(tmp_path, clock):
-    for seq in (1, 2):
+def test_an_earlier_run_in_the_same_directory_is_set_aside_and_kept_whole(tmp_path, clock):
+    for seq in (1, 2, 3):
         run_dir = RunDir(tmp_path, clock_us=clock)
         run_dir.answered(answer(seq))
         assert run_dir.close(5.0)
-    assert [line["seq"] for line in lines(run_dir)] == [1, 2]
+        run_dir.write_summary({"captured": seq})
+    assert [line["seq"] for line in lines(run_dir)] == [3]
+    for number in (1, 2):
+        earlier = tmp_path / f"earlier-{number}"
+        assert json.loads((earlier / "frames.jsonl").read_text())["seq"] == number
+        assert json.loads((earlier / "summary.json").read_text()) == {"captured": number}
 
 
 def test_the_summary_is_replaced_in_one_step(run_dir):

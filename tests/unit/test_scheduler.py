@@ -207,3 +207,27 @@ def test_a_frame_nobody_could_ever_answer_is_missed_at_once_and_not_left_to_be_s
     assert w.shed == []
     assert w.share(AnsweredBy.MISSED) == 1.0
     assert w.late() == []
+
+
+def test_near_recovers_from_one_hiccup_without_any_link():
+    w = world(connect=False, near_prior_us=60 * MS)
+    w.near_us = lambda _: 60 * MS
+    w.run_frames(10, every_us=80 * MS)
+    w.near_us = lambda _: 250 * MS
+    w.run_frames(1, every_us=80 * MS, first_seq=11)
+    for _ in range(3):
+        w.scheduler.near.estimate.observe(250 * MS, w.now_us)  # what a stopped machine leaves behind
+    w.near_us = lambda _: 60 * MS
+    w.run_frames(40, every_us=80 * MS, first_seq=12)
+    assert w.share(AnsweredBy.NEAR, first_seq=15) == 1.0
+    assert [key for key in w.shed if key[1] >= 15] == []
+
+
+def test_a_near_that_cannot_make_the_deadline_is_tried_again_and_again():
+    w = world(connect=False, near_prior_us=120 * MS)
+    w.near_us = lambda _: 120 * MS
+    w.run_frames(20, every_us=120 * MS)
+    assert w.share(AnsweredBy.MISSED) == 1.0
+    w.near_us = lambda _: 20 * MS
+    w.run_frames(20, every_us=120 * MS, first_seq=21)
+    assert w.share(AnsweredBy.NEAR, first_seq=22) == 1.0

@@ -1,13 +1,14 @@
-"""The bulk lane of a worker: stored whole or not at all, acked after the commit."""
+"""The bulk lane of a worker: all that can be stored is, and the batch is acked after the commit."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pipelines.frame import FrameId
-from pipelines.result import AnsweredBy, Gap, GapReason, Record, Status
+from pipelines.result import AnsweredBy, Detections, Gap, GapReason, Record, Status
 from protos.wire.bulk import Ack, BulkBatch, Chunk, Have
 from protos.wire.live import FrameHead, Reject
 from protos.wire.records import pack
@@ -43,7 +44,7 @@ def test_a_batch_is_stored_under_the_name_of_the_hello_and_acked_after_the_commi
     (ack,) = peer.wait(Ack)
     assert ack.batches == (3,)
     assert [(r.first, r.last) for r in ack.records] == [(1, 2), (4, 4)]
-    assert rig.store.identities() == {FrameId("gw", RUN, "door", seq) for seq in (1, 2, 4)}
+    assert rig.store.identities() == [FrameId("gw", RUN, "door", seq) for seq in (1, 2, 4)]
     assert [(agent, g.last) for agent, g in rig.store.gaps()] == [("gw", 60)]
 
 
@@ -61,11 +62,10 @@ def test_a_repeated_batch_is_acked_again_and_stored_once(rig: Rig) -> None:
         (replace(batch(5, 1), records_zstd=b"nonsense"), "damaged"),
         (replace(batch(5, 1), records_bytes=1 << 30), "exceeds the limit"),
         (replace(batch(5, 1), records_bytes=3), "and does not"),
-        (batch(5, 2**63), "no sequence number"),
         (replace(batch(5), chunks=(Chunk(index=0, offset_bytes=0, data=b"x"),)), "keeps no payloads"),
     ],
 )
-def test_a_batch_that_is_not_sound_is_refused_whole_and_never_acked(
+def test_a_batch_that_cannot_be_opened_is_refused_in_words_counted_and_never_acked(
     rig: Rig, bad: BulkBatch, words: str
 ) -> None:
     peer, session = rig.connect(replace(HELLO, lane=Lane.BULK))
@@ -76,7 +76,52 @@ def test_a_batch_that_is_not_sound_is_refused_whole_and_never_acked(
     session.receive(batch(6, 7), clock_us())
     (ack,) = peer.wait(Ack)
     assert ack.batches == (6,)
-    assert {i.seq for i in rig.store.identities()} == {7}
+    assert [i.seq for i in rig.store.identities()] == [7]
+    assert rig.service.metrics.value("nearfar_worker_bulk_batches_total", outcome="refused") == 1
+
+
+SOUND = Record(id=FrameId("ignored", RUN, "door", 1), answered_by=AnsweredBy.NEAR, status=Status.OK)
+ODD_COLUMNS = Detections.empty()
+object.__setattr__(ODD_COLUMNS, "scores", np.zeros(3, np.float32))
+GAP = Gap(run=RUN, stream="door", first=50, last=60, reason=GapReason.SHED)
+
+
+@pytest.mark.parametrize(
+    ("never", "gaps"),
+    [
+        ((replace(SOUND, id=replace(SOUND.id, seq=2**63)),), ()),
+        ((replace(SOUND, id=replace(SOUND.id, seq=0)),), ()),
+        ((replace(SOUND, id=replace(SOUND.id, run=b"short")),), ()),
+        ((replace(SOUND, detections=ODD_COLUMNS),), ()),
+        ((), (replace(GAP, first=9, last=8),)),
+    ],
+    ids=["seq too large", "no seq", "no run", "columns that disagree", "a gap that ends before it starts"],
+)
+def test_a_batch_with_a_row_that_can_never_be_stored_is_acked_the_rest_stored_and_the_row_counted(
+    rig: Rig, never: tuple[Record, ...], gaps: tuple[Gap, ...]
+) -> None:
+    peer, session = rig.connect(replace(HELLO, lane=Lane.BULK))
+    good = [replace(SOUND, id=replace(SOUND.id, seq=seq)) for seq in (1, 2, 4)]
+    data, size_bytes = pack([good[0], *never, *good[1:]])
+    session.receive(
+        BulkBatch(batch=8, records_zstd=data, records_bytes=size_bytes, gaps=(*gaps, GAP)), clock_us()
+    )
+    (ack,) = peer.wait(Ack)
+    assert ack.batches == (8,)
+    assert [(r.first, r.last) for r in ack.records] == [(1, 2), (4, 4)]
+    assert [i.seq for i in rig.store.identities()] == [1, 2, 4]
+    assert rig.store.gaps() == [("gw", GAP)]
+    assert peer.all(Error) == []
+    assert rig.service.metrics.value("nearfar_worker_records_set_aside_total") == 1
+
+
+def test_a_batch_of_nothing_but_rows_that_can_never_be_stored_is_acked_too(rig: Rig) -> None:
+    peer, session = rig.connect(replace(HELLO, lane=Lane.BULK))
+    data, size_bytes = pack([replace(SOUND, id=replace(SOUND.id, seq=0))])
+    session.receive(BulkBatch(batch=8, records_zstd=data, records_bytes=size_bytes), clock_us())
+    assert peer.wait(Ack)[0].batches == (8,)
+    assert rig.store.identities() == []
+    assert rig.service.metrics.value("nearfar_worker_records_set_aside_total") == 1
 
 
 def test_each_lane_carries_only_its_own(rig: Rig) -> None:

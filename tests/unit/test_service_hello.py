@@ -47,13 +47,25 @@ def test_a_welcome_names_models_limits_credit_and_the_store(rig: Rig) -> None:
     assert welcome.credit.frames == 8
 
 
+@pytest.mark.parametrize(("wanted", "names"), [("", ["b", "a", "c"]), ("c", ["c", "a", "b"])])
+def test_a_welcome_names_the_model_its_connection_runs_first(
+    tmp_path: Path, wanted: str, names: list[str]
+) -> None:
+    with service(tmp_path, models=("a", "b", "c"), default_model="b") as (made, _):
+        peer = FakePeer()
+        session = made.open(peer)
+        session.receive(replace(HELLO, model=wanted), clock_us())
+        assert [m.name for m in peer.only(Welcome).models] == names
+        assert session.model == names[0]
+
+
 @pytest.mark.parametrize(
     ("hello", "reason", "words"),
     [
         (replace(HELLO, protocol_min=7, protocol_max=9), RejectReason.VERSION, "protocol 1"),
         (replace(HELLO, model="yolo"), RejectReason.NO_MODEL, "it has synthetic"),
         (replace(HELLO, model_sha256="cd" * 32), RejectReason.NO_MODEL, "has sha256"),
-        (replace(HELLO, agent=""), RejectReason.NOT_ALLOWED, "name of an agent"),
+        (replace(HELLO, agent=""), RejectReason.NOT_ALLOWED, "name of the agent"),
         (replace(HELLO, streams=HELLO.streams * 2), RejectReason.NOT_ALLOWED, "same name"),
         (
             replace(HELLO, streams=(StreamInfo(name="a", width_px=0, height_px=9),)),

@@ -12,17 +12,16 @@ from cloud.http import HttpServer
 from cloud.metrics import WorkerMetrics
 from pipelines.errors import ConfigError
 from protos.wire.session import Hello, Lane, RejectReason
+from tests.support.ipv6 import need_ipv6
 from tests.support.peers import FakePeer
 from tests.support.workers import MODEL, service
 
 
 class Site:
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1:0") -> None:
         self.reasons: list[str] = []
         self.metrics = WorkerMetrics()
-        self.server = HttpServer(
-            address="127.0.0.1:0", not_ready=lambda: self.reasons, metrics=self.metrics.text
-        )
+        self.server = HttpServer(address=address, not_ready=lambda: self.reasons, metrics=self.metrics.text)
         self.server.start()
 
     def get(self, path: str) -> tuple[int, str]:
@@ -71,6 +70,16 @@ def test_an_address_in_use_is_named_with_its_key(site: Site) -> None:
         second.start()
 
 
+def test_an_ipv6_address_is_served_and_named_in_brackets() -> None:
+    need_ipv6()
+    site = Site("[::1]:0")
+    try:
+        assert site.server.address.startswith("http://[::1]:")
+        assert site.get("/healthz") == (200, "alive\n")
+    finally:
+        site.server.stop()
+
+
 def test_a_stopped_server_leaves_no_thread() -> None:
     site = Site()
     site.server.stop()
@@ -86,6 +95,15 @@ def test_a_worker_whose_model_or_store_is_broken_is_not_ready(tmp_path: Path) ->
             "model synthetic is not loaded",
             "the record store cannot write: disk is full",
         ]
+
+
+def test_what_the_store_writer_counts_is_shown(tmp_path: Path) -> None:
+    with service(tmp_path) as (made, _):
+        made.writer.committed, made.writer.rejected, made.writer.dropped = 5, 2, 3
+        text = made.metrics.text().decode()
+        for name, count in (("committed", 5), ("rejected", 2), ("dropped", 3)):
+            assert f"nearfar_worker_store_rows_{name}_total {count}.0" in text
+            assert f"# TYPE nearfar_worker_store_rows_{name}_total counter" in text
 
 
 def test_gauges_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
