@@ -66,6 +66,7 @@ class SinkThread:
             self._thread.start()
         self._thread.join(timeout_s)
         if not self._thread.is_alive():
+            self._abandoned = 0
             return True
         self._abandoned = self._offered - self._inbox.refused - self.written - self.failed
         self.last_error = self.last_error or "it does not take any more"

@@ -106,8 +106,10 @@ def test_a_sink_that_hangs_hurts_neither_its_neighbour_nor_who_closes_it():
         thread.offer(answer())
     eventually(lambda: good_sink.seqs == [1], what="the neighbour's answer")
     assert not hung.close(0.05)
+    assert hung.dropped == 1
     gate.set()
     assert hung.close(5.0)
+    assert (hung.written, hung.dropped) == (1, 0)
     assert good.close()
 
 

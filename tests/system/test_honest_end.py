@@ -1,0 +1,58 @@
+"""What could not be kept is said: an agent never ends as if all were well when it is not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edge.agent import Agent
+from edge.config import load_pipeline
+from edge.outbox.store import MemoryOutbox
+from pipelines.errors import Retryable
+from tests.support.eventually import eventually
+
+PIPELINE = """\
+version: 1
+agent: gateway
+state_dir: {root}/gateway
+streams:
+  door: {{source: {{kind: synthetic, size: 320x240, fps: 50}}}}
+near: {{detector: {{kind: synthetic, delay: 2ms}}}}
+sinks: [{{kind: jsonl, path: {sink}}}]
+"""
+
+
+def ended_agent(root: Path, *, sink: str, answers: int = 20, full_disk: bool = False) -> Agent:
+    """An agent that has given some answers and was closed."""
+    path = root / "pipeline.yaml"
+    path.write_text(PIPELINE.format(root=root, sink=sink))
+    agent = Agent(load_pipeline(path), run_dir=root / "run")
+    if full_disk:
+        store = MemoryOutbox()
+        store.fail = Retryable("no space left on device")
+        agent._outbox._keeper._store = store
+    agent.start()
+    eventually(lambda: sum(agent.counters.answered.values()) >= answers, 10, "answers")
+    agent.close()
+    return agent
+
+
+def test_a_run_that_kept_everything_has_broken_nothing(tmp_path: Path):
+    agent = ended_agent(tmp_path, sink=f"{tmp_path}/answers.jsonl")
+    assert agent.broken == []
+    assert json.loads((tmp_path / "run/summary.json").read_text())["frames"]["adds_up"] is True
+
+
+def test_answers_a_full_disk_did_not_take_are_live_and_on_time_and_named_at_the_end(tmp_path: Path):
+    agent = ended_agent(tmp_path, sink=f"{tmp_path}/answers.jsonl", full_disk=True)
+    assert any("could not be kept in the outbox" in words for words in agent.broken)
+    assert any("no space left" in words for words in agent.broken)
+    given = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    assert len(given) >= 20
+    assert sum(line["on_time"] for line in given) >= 0.9 * len(given)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
+def test_answers_a_sink_did_not_take_are_named_at_the_end(tmp_path: Path):
+    agent = ended_agent(tmp_path, sink="/dev/full")
+    assert any("did not reach the sink jsonl" in words for words in agent.broken)
