@@ -21,12 +21,16 @@ from pipelines.result import (
     WorkerTiming,
 )
 from protos import inference_pb2 as pb
+from protos.wire.session import Lane, RejectReason
 
 E = TypeVar("E", bound=StrEnum)
 
 ANSWERED_BY: Mapping[AnsweredBy, int] = {m: pb.AnsweredBy.Value(f"ANSWERED_BY_{m.name}") for m in AnsweredBy}
 STATUS: Mapping[Status, int] = {m: pb.Status.Value(f"STATUS_{m.name}") for m in Status}
 GAP_REASON: Mapping[GapReason, int] = {m: pb.GapReason.Value(f"GAP_REASON_{m.name}") for m in GapReason}
+
+LANES = {lane: pb.Lane.Value(f"LANE_{lane.name}") for lane in Lane}
+REASONS = {r: pb.RejectReason.Value(f"REJECT_REASON_{r.name}") for r in RejectReason}
 
 
 def member(table: Mapping[E, int], number: int) -> E:

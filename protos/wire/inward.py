@@ -1,0 +1,139 @@
+"""From protobuf message to domain value; what does not fit raises Rejected."""
+
+from typing import Any
+
+from pipelines.errors import Rejected
+from pipelines.frame import FrameId
+from protos.wire import bulk, live, session, values
+from protos.wire.unions import ToAgent, ToWorker
+from protos.wire.values import LANES, REASONS
+
+
+def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWorker | ToAgent:
+    match name:
+        case "hello":
+            return session.Hello(
+                protocol_min=m.protocol_min,
+                protocol_max=m.protocol_max,
+                agent=m.agent,
+                run=values.run_bytes(m.run),
+                lane=values.member(LANES, m.lane),
+                streams=tuple(
+                    session.StreamInfo(name=s.name, width_px=s.width_px, height_px=s.height_px)
+                    for s in m.streams
+                ),
+                model=m.model,
+                model_sha256=m.model_sha256,
+                software=m.software,
+            )
+        case "welcome":
+            return session.Welcome(
+                protocol=m.protocol,
+                worker_run=values.run_bytes(m.worker_run),
+                store_id=m.store_id,
+                models=tuple(
+                    session.ModelInfo(
+                        name=x.name,
+                        sha256=x.sha256,
+                        labels=tuple(x.labels),
+                        input_width_px=x.input_width_px,
+                        input_height_px=x.input_height_px,
+                    )
+                    for x in m.models
+                ),
+                limits=session.Limits(
+                    message_bytes=m.limits.message_bytes,
+                    picture_px=m.limits.picture_px,
+                    decompressed_bytes=m.limits.decompressed_bytes,
+                    batch_records=m.limits.batch_records,
+                ),
+                credit=session.Credit(frames=m.credit.frames, bytes=m.credit.bytes),
+            )
+        case "credit":
+            return session.Credit(frames=m.frames, bytes=m.bytes)
+        case "ping":
+            return session.Ping(nonce=m.nonce, sent_mono_us=m.sent_mono_us)
+        case "pong":
+            credit = session.Credit(frames=m.credit.frames, bytes=m.credit.bytes)
+            return session.Pong(
+                nonce=m.nonce,
+                arrived_mono_us=m.arrived_mono_us,
+                resident_us=m.resident_us,
+                load=values.load_from(m.load),
+                credit=credit if m.HasField("credit") else None,
+            )
+        case "goodbye":
+            return session.Goodbye(reason=m.reason)
+        case "error":
+            return session.Error(reason=values.member(REASONS, m.reason), text=m.text, retry=m.retry)
+        case "frame_head":
+            return live.FrameHead(
+                stream=m.stream,
+                seq=m.seq,
+                worker_budget_us=m.worker_budget_us,
+                sent_mono_us=m.sent_mono_us,
+                encoding=values.encoding_from(m.encoding),
+                priority=values.priority(m.priority),
+                probe=m.probe,
+                traceparent=m.traceparent,
+            )
+        case "frame_body":
+            return live.FrameBody(stream=m.stream, seq=m.seq, data=m.data if payload is None else payload)
+        case "cancel":
+            return live.Cancel(stream=m.stream, seq=m.seq)
+        case "result":
+            return live.Result(
+                stream=m.stream,
+                seq=m.seq,
+                detections=values.detections_from(m.detections),
+                model=m.model,
+                model_sha256=m.model_sha256,
+                timing=values.timing_from(m.timing),
+                load=values.load_from(m.load),
+            )
+        case "reject":
+            return live.Reject(
+                stream=m.stream,
+                seq=m.seq,
+                reason=values.member(REASONS, m.reason),
+                queue_us=m.queue_us,
+                load=values.load_from(m.load),
+                text=m.text,
+            )
+        case "ack":
+            return bulk.Ack(
+                records=tuple(
+                    bulk.RecordRange(run=values.run_bytes(r.run), stream=r.stream, first=r.first, last=r.last)
+                    for r in m.records
+                ),
+                payloads=tuple(FrameId(agent, values.run_bytes(p.run), p.stream, p.seq) for p in m.payloads),
+                batches=tuple(m.batches),
+            )
+        case "have":
+            return bulk.Have(
+                payloads=tuple(
+                    bulk.HavePayload(
+                        id=FrameId(agent, values.run_bytes(p.id.run), p.id.stream, p.id.seq),
+                        sha256=p.sha256,
+                        size_bytes=p.size_bytes,
+                        encoding=values.encoding_from(p.encoding),
+                    )
+                    for p in m.payloads
+                )
+            )
+        case "need":
+            return bulk.Need(
+                wants=tuple(bulk.Want(index=w.index, offset_bytes=w.offset_bytes) for w in m.wants)
+            )
+        case "bulk_batch":
+            return bulk.BulkBatch(
+                batch=m.batch,
+                records_zstd=m.records_zstd,
+                records_bytes=m.records_bytes,
+                chunks=tuple(
+                    bulk.Chunk(index=c.index, offset_bytes=c.offset_bytes, data=c.data) for c in m.chunks
+                ),
+                gaps=tuple(values.gap_from(g) for g in m.gaps),
+            )
+        case _:  # pragma: no cover - the tables above name every field
+            raise Rejected(f"unknown message {name}")

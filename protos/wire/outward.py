@@ -1,0 +1,142 @@
+"""From domain value to protobuf message; a FrameBody without its data, which travels as a payload."""
+
+from typing import cast
+
+from google.protobuf.message import Message
+
+from pipelines.result import PRIORITIES
+from protos import inference_pb2 as pb
+from protos.wire import bulk, live, session, values
+from protos.wire.unions import ToAgent, ToWorker
+from protos.wire.values import LANES, REASONS
+
+
+def encode(message: ToWorker | ToAgent) -> Message:
+    """The inner protobuf message; a FrameBody without its data."""
+    match message:
+        case session.Hello():
+            return pb.Hello(
+                protocol_min=message.protocol_min,
+                protocol_max=message.protocol_max,
+                agent=message.agent,
+                run=message.run,
+                lane=cast("pb.Lane", LANES[message.lane]),
+                streams=[
+                    pb.Stream(name=s.name, width_px=s.width_px, height_px=s.height_px)
+                    for s in message.streams
+                ],
+                model=message.model,
+                model_sha256=message.model_sha256,
+                software=message.software,
+            )
+        case session.Welcome():
+            return pb.Welcome(
+                protocol=message.protocol,
+                worker_run=message.worker_run,
+                store_id=message.store_id,
+                models=[
+                    pb.Model(
+                        name=m.name,
+                        sha256=m.sha256,
+                        labels=m.labels,
+                        input_width_px=m.input_width_px,
+                        input_height_px=m.input_height_px,
+                    )
+                    for m in message.models
+                ],
+                limits=pb.Limits(
+                    message_bytes=message.limits.message_bytes,
+                    picture_px=message.limits.picture_px,
+                    decompressed_bytes=message.limits.decompressed_bytes,
+                    batch_records=message.limits.batch_records,
+                ),
+                credit=pb.Credit(frames=message.credit.frames, bytes=message.credit.bytes),
+            )
+        case session.Credit():
+            return pb.Credit(frames=message.frames, bytes=message.bytes)
+        case session.Ping():
+            return pb.Ping(nonce=message.nonce, sent_mono_us=message.sent_mono_us)
+        case session.Pong():
+            credit = message.credit
+            return pb.Pong(
+                nonce=message.nonce,
+                arrived_mono_us=message.arrived_mono_us,
+                resident_us=message.resident_us,
+                load=values.load_to(message.load),
+                credit=None if credit is None else pb.Credit(frames=credit.frames, bytes=credit.bytes),
+            )
+        case session.Goodbye():
+            return pb.Goodbye(reason=message.reason)
+        case session.Error():
+            return pb.Error(
+                reason=cast("pb.RejectReason", REASONS[message.reason]),
+                text=message.text,
+                retry=message.retry,
+            )
+        case live.FrameHead():
+            return pb.FrameHead(
+                stream=message.stream,
+                seq=message.seq,
+                worker_budget_us=message.worker_budget_us,
+                sent_mono_us=message.sent_mono_us,
+                encoding=values.encoding_to(message.encoding),
+                priority=PRIORITIES.index(message.priority),
+                probe=message.probe,
+                traceparent=message.traceparent,
+            )
+        case live.FrameBody():
+            return pb.FrameBody(stream=message.stream, seq=message.seq)
+        case live.Cancel():
+            return pb.Cancel(stream=message.stream, seq=message.seq)
+        case live.Result():
+            return pb.Result(
+                stream=message.stream,
+                seq=message.seq,
+                detections=values.detections_to(message.detections, with_labels=False),
+                model=message.model,
+                model_sha256=message.model_sha256,
+                timing=values.timing_to(message.timing),
+                load=values.load_to(message.load),
+            )
+        case live.Reject():
+            return pb.Reject(
+                stream=message.stream,
+                seq=message.seq,
+                reason=cast("pb.RejectReason", REASONS[message.reason]),
+                queue_us=message.queue_us,
+                load=values.load_to(message.load),
+                text=message.text,
+            )
+        case bulk.Ack():
+            return pb.Ack(
+                records=[
+                    pb.RecordRange(run=r.run, stream=r.stream, first=r.first, last=r.last)
+                    for r in message.records
+                ],
+                payloads=[pb.FrameId(run=p.run, stream=p.stream, seq=p.seq) for p in message.payloads],
+                batches=message.batches,
+            )
+        case bulk.Have():
+            return pb.Have(
+                payloads=[
+                    pb.HavePayload(
+                        id=pb.FrameId(run=p.id.run, stream=p.id.stream, seq=p.id.seq),
+                        sha256=p.sha256,
+                        size_bytes=p.size_bytes,
+                        encoding=values.encoding_to(p.encoding),
+                    )
+                    for p in message.payloads
+                ]
+            )
+        case bulk.Need():
+            return pb.Need(wants=[pb.Want(index=w.index, offset_bytes=w.offset_bytes) for w in message.wants])
+        case bulk.BulkBatch():
+            return pb.BulkBatch(
+                batch=message.batch,
+                records_zstd=message.records_zstd,
+                records_bytes=message.records_bytes,
+                chunks=[
+                    pb.Chunk(index=c.index, offset_bytes=c.offset_bytes, data=c.data) for c in message.chunks
+                ],
+                gaps=[values.gap_to(g) for g in message.gaps],
+            )
