@@ -13,14 +13,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from edge.answers import AnswerDesk
-from edge.blocks import LINKS, SINKS, SOURCES
-from edge.capture.base import Shape, Source
-from edge.capture.reader import Reader
-from edge.capture.slot import Slot
+from edge.blocks import LINKS, SINKS
+from edge.capture.streams import Streams
 from edge.config import PipelineConfig
 from edge.counters import Counters
 from edge.dispatcher import Dispatcher
@@ -35,12 +32,11 @@ from edge.run_dir import RunDir
 from edge.scheduling.rung import Rung, RungCost
 from edge.scheduling.scheduler import Scheduler, SchedulerSettings
 from edge.sinks.base import SinkThread
-from edge.stream_port import StreamPort
 from edge.summary import summary_of
 from pipelines.detectors.base import CancelToken, Detector
 from pipelines.registry import CODECS, DETECTORS
 from protos.wire.bulk import BulkBatch
-from protos.wire.session import Hello, Lane, StreamInfo
+from protos.wire.session import Hello, Lane
 
 log = logging.getLogger(__name__)
 
@@ -50,23 +46,6 @@ LEAST_S = 0.03
 
 def monotonic_us() -> int:
     return time.monotonic_ns() // 1000
-
-
-def unix_us() -> int:
-    return time.time_ns() // 1000
-
-
-@dataclass(slots=True)
-class _Stream:
-    port: StreamPort
-    reader: Reader
-    shape: Shape
-    ended: bool = False
-    error: str | None = None
-
-    @property
-    def info(self) -> StreamInfo:
-        return StreamInfo(name=self.port.name, width_px=self.shape.width_px, height_px=self.shape.height_px)
 
 
 class Agent:
@@ -91,14 +70,19 @@ class Agent:
     ) -> None:
         self._config = config
         self._cancel = cancel or CancelToken()
-        self._max_frames = max_frames
         self._software = software
-        self._ended = threading.Event()
         self._kept = True
         self._state = StateDir(config.state_dir)
         self.identity = self._state.identity(config.agent)
         self.run_dir = None if run_dir is None else RunDir(run_dir, clock_us=monotonic_us)
-        self._streams = self._open_sources()
+        self._streams = Streams(
+            config.streams,
+            max_frames=max_frames,
+            offered=lambda stream: self.dispatcher.offered(stream),
+            overwritten=lambda frame: self.dispatcher.overwritten(frame),
+            captured=lambda stream, seq: self.dispatcher.captured(stream, seq),
+            clock_us=monotonic_us,
+        )
         self._sinks = [SinkThread(SINKS.build(s), name=s.kind) for s in config.sinks]
         self._link = link or self._build_link()
         self._link_name = next(iter(config.links), "link") if self._link is not None else ""
@@ -134,7 +118,7 @@ class Agent:
         self.dispatcher = Dispatcher(
             scheduler=self._scheduler(near[1] if near else 0),
             deadline_us=config.deadline,
-            streams=[s.port for s in self._streams.values()],
+            streams=self._streams.ports,
             near=self._near,
             encoder=self._encoder,
             link=self._link,
@@ -150,7 +134,7 @@ class Agent:
         """Capture, near answers and the outbox start at once, whether or not there is a cloud; `ready` is
         called just before the first frame is read."""
         self._outbox.start()
-        self._outbox.reserve_now(self._streams)
+        self._outbox.reserve_now(port.name for port in self._streams.ports)
         for sink in self._sinks:
             sink.start()
         if self._near is not None:
@@ -161,12 +145,11 @@ class Agent:
         if self._link is not None:
             self._link.start(self._hello(), self.dispatcher.link_event)
         ready()
-        for stream in self._streams.values():
-            stream.reader.start()
+        self._streams.start()
 
     def wait(self, stop: threading.Event, *, poll_s: float = 0.05) -> bool:
         """Until every stream has ended (True) or `stop` is set (False)."""
-        while not self._ended.wait(poll_s):
+        while not self._streams.ended.wait(poll_s):
             if stop.is_set():
                 return False
         return True
@@ -190,10 +173,7 @@ class Agent:
         def rest_s(own_s: float) -> float:
             return max(LEAST_S, min(own_s, (end_us - monotonic_us()) / 1e6))
 
-        for stream in self._streams.values():
-            stream.reader.stop()
-        for stream in self._streams.values():
-            stream.reader.close(rest_s(0.3))
+        self._streams.close(lambda: rest_s(0.3))
         self.dispatcher.drain()
         self.dispatcher.idle.wait(rest_s(min(self._config.deadline / 1e6 + 0.05, 0.8)))
         self.dispatcher.stop(rest_s(0.3))
@@ -222,22 +202,22 @@ class Agent:
             "deadline_ms": self._config.deadline / 1000,
             **summary_of(
                 self.dispatcher,
-                in_slots=self._in_slots(),
+                in_slots=self._streams.in_slots,
                 outbox=self._outbox.stats(),
                 sinks=self._sinks,
                 link=self._link,
                 run_dir=self.run_dir,
                 now_us=monotonic_us(),
             ),
-            "source_errors": {name: s.error for name, s in self._streams.items() if s.error},
+            "source_errors": self._streams.errors,
         }
 
     @property
     def broken(self) -> list[str]:
         """Promises that did not hold, in words; asked after `close`."""
         stats = self._outbox.stats()
-        broken = [f"stream {n}: {s.error}" for n, s in self._streams.items() if s.error]
-        if self.counters.pending != self.dispatcher.pending_frames + self._in_slots():
+        broken = [f"stream {name}: {error}" for name, error in self._streams.errors.items()]
+        if self.counters.pending != self.dispatcher.pending_frames + self._streams.in_slots:
             broken.append(f"{self.counters.pending} frames are unaccounted for")
         if stats.balance != 0:
             broken.append("the outbox law does not add up")
@@ -255,30 +235,6 @@ class Agent:
 
     # -- making the parts -----------------------------------------------------------------------------------
 
-    def _open_sources(self) -> dict[str, _Stream]:
-        streams: dict[str, _Stream] = {}
-        for index, (name, config) in enumerate(self._config.streams.items()):
-            source: Source = SOURCES.build(config.source)
-            slot = Slot()
-            port = StreamPort(name=name, index=index, slot=slot, priority=config.priority)
-            reader = Reader(
-                stream=name,
-                source=source,
-                slot=slot,
-                pace=config.source.pace,
-                frames=config.source.frames,
-                latency_us=config.source.latency,
-                max_frames=self._max_frames,
-                offered=lambda stream: self.dispatcher.offered(stream),
-                overwritten=lambda frame: self.dispatcher.overwritten(frame),
-                captured=lambda stream, seq: self.dispatcher.captured(stream, seq),
-                ended=self._on_ended,
-                clock_us=monotonic_us,
-                unix_us=unix_us,
-            )
-            streams[name] = _Stream(port=port, reader=reader, shape=reader.open())
-        return streams
-
     def _build_link(self) -> Link | None:
         for name, link in self._config.links.items():
             made: Link = LINKS[link.url.partition("://")[0]].resolve()(
@@ -292,10 +248,10 @@ class Agent:
         if self._config.near is None or self._config.scheduler.policy == "far_only":
             return None
         detector: Detector = DETECTORS.build(self._config.near.detector)
-        info = next(iter(self._streams.values())).info
+        info = self._streams.infos[0]
         runs_us = warm_up(detector, info.width_px, info.height_px, clock_us=monotonic_us, cancel=self._cancel)
         near_us = runs_us[len(runs_us) // 2]
-        fps = sum(s.shape.fps for s in self._streams.values())
+        fps = self._streams.fps
         if near_us * fps > 1_000_000:
             log.warning(
                 "near takes %.0f ms and %.0f frames/s come in: it cannot answer every frame when the link is down "
@@ -327,13 +283,13 @@ class Agent:
             fall_back_above_us=config.rtt_budget.fall_back_above,
             return_below_us=config.rtt_budget.return_below,
         )
-        pixels = {n: min(s.info.width_px * s.info.height_px, 640 * 640) for n, s in self._streams.items()}
+        pixels = {i.name: min(i.width_px * i.height_px, 640 * 640) for i in self._streams.infos}
         return Scheduler(settings, {name: RungCost(px) for name, px in pixels.items()})
 
     def _desk(self, near: Detector | None) -> AnswerDesk:
         return AnswerDesk(
             identity=self.identity,
-            priorities={n: s.port.priority for n, s in self._streams.items()},
+            priorities={port.name: port.priority for port in self._streams.ports},
             labels=self._config.labels,
             far_model=self._config.far.model,
             near_name=near.name if near is not None else "",
@@ -349,23 +305,12 @@ class Agent:
             agent=self.identity.agent,
             run=self.identity.run,
             lane=Lane.LIVE,
-            streams=tuple(s.info for s in self._streams.values()),
+            streams=self._streams.infos,
             model=self._config.far.model,
             software=self._software,
         )
 
     # -- inside -------------------------------------------------------------------------------------------
-
-    def _on_ended(self, name: str, error: str | None) -> None:
-        stream = self._streams[name]
-        stream.ended, stream.error = True, error
-        if error:
-            log.error("stream %s: %s", name, error)
-        if all(s.ended for s in self._streams.values()):
-            self._ended.set()
-
-    def _in_slots(self) -> int:
-        return sum(1 for s in self._streams.values() if s.port.slot.peek() is not None)
 
     def _send_bulk(self, batch: BulkBatch) -> Sent:
         return Sent.DOWN if self._link is None else self._link.send(batch, lane=Lane.BULK)

@@ -67,8 +67,7 @@ class House:
 
     def end(self, *, drain_us: int = 10_000_000) -> dict[str, Any]:
         """Stop the camera, let the cloud learn everything, close; the summary."""
-        for stream in self.agent._streams.values():
-            stream.reader.stop()
+        self.agent._streams.stop()
         self.agent.drain(threading.Event(), drain_us)
         self.agent.close()
         summary: dict[str, Any] = json.loads((self.root / "run" / "summary.json").read_text())
