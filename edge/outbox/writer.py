@@ -9,6 +9,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from edge.links.base import Sent
 from edge.outbox.keeper import Keeper
@@ -24,8 +25,12 @@ log = logging.getLogger(__name__)
 
 Event = Callable[[Keeper, int], None]
 
-GROUP_AT_MOST = 1024
+PATIENT_AT_MOST = 32
 FINISH_AGAIN_S = 0.05
+
+
+def _nothing(_keeper: Keeper, _now_us: int) -> None:
+    """Only wakes the writer."""
 
 
 class OutboxWriter:
@@ -58,6 +63,7 @@ class OutboxWriter:
         )
         self._inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._patient: list[Event] = []
         self._posted = 0
         self._handled = 0  # written by the thread, together with _stats
         self._stats = OutboxStats()
@@ -135,11 +141,11 @@ class OutboxWriter:
 
     def captured(self, stream: str, seq: int) -> None:
         """`seq` was given to a frame; reserves ahead. Call it for every frame, from any thread."""
-        self._post(lambda keeper, _: keeper.captured(stream, seq))
+        self._post(lambda keeper, _: keeper.captured(stream, seq), hurry=False)
 
     def settled(self, stream: str, seq: int) -> None:
         """The frame is answered and released."""
-        self._post(lambda keeper, _: keeper.settled(stream, seq))
+        self._post(lambda keeper, _: keeper.settled(stream, seq), hurry=False)
 
     def acked_live(self, ack: Ack) -> None:
         """An Ack of the live lane: far results the worker's store has."""
@@ -172,7 +178,8 @@ class OutboxWriter:
                 bytes_per_s=bytes_per_s,
                 queueing_us=queueing_us,
                 now_us=now_us,
-            )
+            ),
+            hurry=False,
         )
 
     def flush(self) -> None:
@@ -181,9 +188,16 @@ class OutboxWriter:
 
     # -- the thread ---------------------------------------------------------------------------------------
 
-    def _post(self, event: Event) -> None:
+    def _post(self, event: Event, *, hurry: bool = True) -> None:
+        """What is in no hurry waits for company: a wake-up per frame and word would cost every other thread."""
         with self._lock:
             self._posted += 1
+            if not hurry:
+                self._patient.append(event)
+                if len(self._patient) < PATIENT_AT_MOST:
+                    return
+                self._posted += 1
+                event = _nothing
         self._inbox.put(event)
 
     def _run(self) -> None:
@@ -206,17 +220,21 @@ class OutboxWriter:
         self._finish()
 
     def _next_events(self, due_us: int) -> tuple[list[Event], bool]:
-        events: list[Event] = []
-        try:
-            item = self._inbox.get(timeout=max(0, due_us - self._clock_us()) / 1e6)
-            while item is not None:
-                events.append(item)
-                if len(events) >= GROUP_AT_MOST:
-                    return events, False
-                item = self._inbox.get_nowait()
-        except queue.Empty:
-            return events, False
-        return events, True
+        """What to handle now, and whether the end was asked for. The patient come last, taken before the inbox is
+        emptied: whatever was said before them is then in the inbox and handled before them."""
+        items: list[Event | None] = []
+        with suppress(queue.Empty):
+            items.append(self._inbox.get(timeout=max(0, due_us - self._clock_us()) / 1e6))
+        patient = self._take_patient()
+        with suppress(queue.Empty):
+            while None not in items:
+                items.append(self._inbox.get_nowait())
+        return [item for item in items if item is not None] + patient, None in items
+
+    def _take_patient(self) -> list[Event]:
+        with self._lock:
+            patient, self._patient = self._patient, []
+        return patient
 
     def _handle(self, event: Event) -> None:
         try:
