@@ -42,6 +42,7 @@ class Backlog:
         self._max_bytes = max_bytes
         self._clock_us = clock_us
         self._ended = ended
+        self._handing_over = 0
         self._awaiting: dict[int, Job] = {}
         self._waiting_bytes = 0
         self._waiting_frames = 0
@@ -186,8 +187,14 @@ class Backlog:
             if detect_us is not None:
                 lane.observe(job.decode_us + detect_us, self._clock_us())
             self._end(job)
+            self._handing_over += 1
             self._changed.notify_all()
-        self._ended(job, outcome)
+        try:
+            self._ended(job, outcome)
+        finally:
+            with self._changed:
+                self._handing_over -= 1
+                self._changed.notify_all()
 
     def ready(self, model: str, *, change: int, service_us: int | None = None) -> None:
         """An instance became usable (+1) or broke (−1); warm-up runs may seed the service time."""
@@ -245,7 +252,12 @@ class Backlog:
         return self._draining
 
     def _empty(self) -> bool:
-        return not self._awaiting and not any(lane.busy for lane in self._lanes.values())
+        """Nothing in work, and every result handed to reply and record store: only then may they be flushed."""
+        return (
+            not self._handing_over
+            and not self._awaiting
+            and not any(lane.busy for lane in self._lanes.values())
+        )
 
     def _pop_to_decode(self) -> tuple[list[Job], Job | None]:
         now_us = self._clock_us()
