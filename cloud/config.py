@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from pipelines.blocks import DETECTORS_NOT_BUILT, Block, DetectorConfig, FilePath, MisfitError, Name, Sha256
+from pipelines.blocks import Block, FilePath, MisfitError, Name, Sha256
+from pipelines.detectors.kinds import DETECTORS_NOT_BUILT, DetectorConfig
 from pipelines.document import Document
 from pipelines.errors import ConfigError
 from pipelines.registry import Family, Kind

@@ -19,8 +19,9 @@ from cloud.listeners.zmq import ZmqListener
 from cloud.models import ModelSpec
 from cloud.service import Service
 from cloud.store.records import RecordStore, open_store
+from pipelines.codecs.kinds import CODECS
 from pipelines.detectors.base import Detector
-from pipelines.registry import CODECS, DETECTORS
+from pipelines.detectors.kinds import DETECTORS
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge.answers import AnswerDesk
-from edge.blocks import LINKS, SINKS
 from edge.capture.streams import Streams
 from edge.config import PipelineConfig
 from edge.counters import Counters
@@ -24,6 +23,7 @@ from edge.dispatcher import Dispatcher
 from edge.encoder import Encoder
 from edge.identity import StateDir
 from edge.links.base import Link, Sent
+from edge.links.kinds import LINKS
 from edge.near import NearRunner, warm_up
 from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
@@ -32,9 +32,11 @@ from edge.run_dir import RunDir
 from edge.scheduling.rung import Rung, RungCost
 from edge.scheduling.scheduler import Scheduler, SchedulerSettings
 from edge.sinks.base import SinkThread
+from edge.sinks.kinds import SINKS
 from edge.summary import summary_of
+from pipelines.codecs.kinds import CODECS
 from pipelines.detectors.base import CancelToken, Detector
-from pipelines.registry import CODECS, DETECTORS
+from pipelines.detectors.kinds import DETECTORS
 from protos.wire.bulk import BulkBatch
 from protos.wire.session import Hello, Lane
 

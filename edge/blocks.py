@@ -1,54 +1,22 @@
-"""The blocks of a pipeline the edge owns: sources, sinks, links, the scheduler, and the kinds of each.
-
-Registered by name; none of their modules is imported before it is used.
-"""
+"""The blocks of a pipeline that belong to no one kind: a stream, and the scheduler with its policies."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from pipelines.blocks import Block, FilePath, InputFile, RungConfig
+from edge.capture.kinds import SourceConfig
+from pipelines.blocks import Block
+from pipelines.codecs.kinds import RungConfig
 from pipelines.registry import Family, Kind
 from pipelines.result import Priority
-from pipelines.units import Duration, Extent, Fraction, duration
+from pipelines.units import Duration, Fraction, duration
 
 MIN_MARGIN_US = 3_000
-_TLS = "credentials for links are not built yet; keep the link inside a network you trust, and leave them out"
-
-
-class FileSourceConfig(Block):
-    """A video file, played at its own pace or read as fast as frames are taken."""
-
-    kind: Literal["file"]
-    path: InputFile = Field(description="anything OpenCV opens")
-    pace: Literal["real_time", "as_fast_as_possible"] = "real_time"
-    fps: float | None = Field(
-        None, gt=0, le=1000, description="frames per second; left out: what the file says"
-    )
-    loop: bool = Field(False, description="start again at the end")
-    frames: Literal["latest", "every"] = Field(
-        "latest",
-        description="latest: a newer frame replaces a waiting one; every: pull-driven, none is replaced",
-    )
-    latency: Duration = Field(duration("0ms"), description="age of a frame when it becomes available")
-
-
-class SyntheticSourceConfig(Block):
-    """A moving square on noise. For rehearsals and tests."""
-
-    kind: Literal["synthetic"]
-    size: Extent = Field((640, 360), description="of the pictures")
-    fps: float = Field(25.0, gt=0, le=1000, description="frames per second")
-    pace: Literal["real_time", "as_fast_as_possible"] = "real_time"
-    frames: Literal["latest", "every"] = "latest"
-    latency: Duration = Field(duration("0ms"), description="age of a frame when it becomes available")
-    count: int | None = Field(None, ge=1, description="frames until it ends; left out: never")
-    seed: int = Field(0, ge=0, description="of the noise")
 
 
 class StreamConfig(Block):
-    source: Annotated[FileSourceConfig | SyntheticSourceConfig, Field(discriminator="kind")]
+    source: SourceConfig
     priority: Priority = Field(
         Priority.NORMAL, strict=False, description="order in the outbox and in backfill"
     )
@@ -58,49 +26,6 @@ class StreamConfig(Block):
         "source.kind=camera": "cameras are not built yet; use kind: file or synthetic",
         "source.kind=rtsp": "RTSP cameras are not built yet; use kind: file or synthetic",
     }
-
-
-class JsonlSinkConfig(Block):
-    """Answers as JSON lines, appended to a file."""
-
-    kind: Literal["jsonl"]
-    path: FilePath
-
-
-class StdoutSinkConfig(Block):
-    """Answers as JSON lines on standard output."""
-
-    kind: Literal["stdout"]
-
-
-SinkConfig = Annotated[JsonlSinkConfig | StdoutSinkConfig, Field(discriminator="kind")]
-
-
-class LinkConfig(Block):
-    """The way to one worker."""
-
-    url: str = Field(description="zmq://HOST:PORT")
-
-    not_built: ClassVar[Mapping[str, str]] = {
-        "metered": "metered links are not built yet; leave metered out",
-        "data_budget": "data budgets are not built yet; leave data_budget out",
-        "tls": _TLS,
-        "curve": _TLS,
-        "token_file": _TLS,
-    }
-
-    @field_validator("url")
-    @classmethod
-    def _has_a_known_scheme(cls, url: str) -> str:
-        scheme, separator, rest = url.partition("://")
-        if scheme in ("grpc", "grpcs"):
-            raise ValueError(f"gRPC links are not built yet; use zmq://{rest}")
-        host, colon, port = rest.rpartition(":")
-        if scheme not in [kind.name for kind in LINKS] or not separator:
-            raise ValueError("must be zmq://HOST:PORT")
-        if not host or not colon or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError("must be zmq://HOST:PORT with a port of 1 to 65535")
-        return url
 
 
 class HedgeConfig(Block):
@@ -143,41 +68,6 @@ class SchedulerConfig(Block):
             raise ValueError("ladders of several rungs are not built yet; write exactly one")
         return ladder
 
-
-SOURCES = Family(
-    "source",
-    Kind(
-        name="file",
-        config=FileSourceConfig,
-        target="edge.capture.file:FileSource",
-        words="a video file, in real time or as fast as possible",
-    ),
-    Kind(
-        name="synthetic",
-        config=SyntheticSourceConfig,
-        target="edge.capture.synthetic:SyntheticSource",
-        words="a moving square on noise",
-    ),
-)
-SINKS = Family(
-    "sink",
-    Kind(
-        name="jsonl",
-        config=JsonlSinkConfig,
-        target="edge.sinks.jsonl:JsonlSink",
-        words="answers as JSON lines, appended to a file",
-    ),
-    Kind(
-        name="stdout",
-        config=StdoutSinkConfig,
-        target="edge.sinks.stdout:StdoutSink",
-        words="answers as JSON lines on standard output",
-    ),
-)
-LINKS = Family(
-    "link",
-    Kind(name="zmq", config=LinkConfig, target="edge.links.zmq:ZmqLink", words="ZeroMQ: zmq://HOST:PORT"),
-)
 
 POLICIES = Family(
     "policy",

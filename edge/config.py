@@ -1,7 +1,7 @@
 """The pipeline an agent runs, as people write it: `PIPELINE.yaml` to `PipelineConfig`.
 
 Attribute names are the YAML keys; durations are int µs, sizes int bytes, extents (width_px, height_px).
-The blocks of sources, sinks, links and the scheduler are in `edge.blocks`, with the kinds of each.
+Streams and the scheduler are in `edge.blocks`; sources, links and sinks in the `kinds` of their packages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,21 +10,17 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from edge.blocks import (
-    LinkConfig,
-    SchedulerConfig,
-    SinkConfig,
-    StreamConfig,
-)
+from edge.blocks import SchedulerConfig, StreamConfig
+from edge.links.kinds import LinkConfig
+from edge.sinks.kinds import SinkConfig
 from pipelines.blocks import (
-    DETECTORS_NOT_BUILT,
     Block,
-    DetectorConfig,
     FilePath,
     MisfitError,
     Name,
     Words,
 )
+from pipelines.detectors.kinds import DETECTORS_NOT_BUILT, DetectorConfig
 from pipelines.document import Document
 from pipelines.units import Duration, Fraction, Microseconds, Size, duration, size
 

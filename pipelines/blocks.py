@@ -1,4 +1,4 @@
-"""The blocks a configuration is composed of: the strict base, file paths, and the kinds `pipelines` owns.
+"""What the blocks of a configuration are made of: the strict base, names and file paths.
 
 Every block refuses unknown keys, is frozen, takes no value of another type, and validates its defaults like
 anybody's values. What is designed but not built is listed per block in `not_built` and refused with its
@@ -8,7 +8,7 @@ Importing this module imports no cv2, onnxruntime or zmq: configurations are che
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -17,11 +17,8 @@ from pydantic import (
     Field,
     ValidationInfo,
     WithJsonSchema,
-    field_validator,
 )
 from pydantic.fields import FieldInfo
-
-from pipelines.units import Duration, Extent, Fraction, duration
 
 Steps = tuple[str | int, ...]
 """A path inside a configuration: keys of mappings and indexes of lists."""
@@ -93,60 +90,3 @@ def _missing_below(value: object, at: Steps) -> Iterator[tuple[Steps, str]]:
     elif isinstance(value, tuple):
         for index, item in enumerate(value):
             yield from _missing_below(item, (*at, index))
-
-
-MOST_INPUT_PX = 4096
-
-
-class CenterFaceConfig(Block):
-    """Faces, by the CenterFace ONNX model."""
-
-    kind: Literal["centerface"]
-    model: InputFile = Field(description="the ONNX file")
-    sha256: Sha256 | None = Field(None, description="64 hex digits: refuse another file")
-    input: Extent = Field(description="what the model runs at, multiples of 32 px")
-    min_score: Fraction = Field(0.5, description="boxes below it are dropped")
-    iou: Fraction = Field(0.3, description="boxes that overlap a better one by more are dropped")
-    threads: int = Field(1, ge=1, le=64, description="threads of one run")
-    fit: Literal["stretch", "letterbox"] = Field(
-        "stretch", description="how a picture is brought to the input"
-    )
-
-    @field_validator("input")
-    @classmethod
-    def _suits_the_network(cls, size_px: tuple[int, int]) -> tuple[int, int]:
-        if any(side % 32 or side > MOST_INPUT_PX for side in size_px):
-            raise ValueError(f"both sides must be multiples of 32 px and at most {MOST_INPUT_PX}")
-        return size_px
-
-
-class SyntheticDetectorConfig(Block):
-    """No model: boxes derived from the picture after a set time. For rehearsals and tests."""
-
-    kind: Literal["synthetic"]
-    delay: Duration = Field(duration("10ms"), description="how long a run takes")
-    labels: Annotated[Words, Field(min_length=1)] = Field(("thing",), description="index = class id")
-    boxes: int = Field(1, ge=0, le=1000, description="boxes per picture")
-    input: Extent = Field((320, 240), description="what it claims to run at")
-    fail_every: int | None = Field(None, ge=1, description="every how manieth run breaks; left out: none")
-
-
-DetectorConfig = Annotated[CenterFaceConfig | SyntheticDetectorConfig, Field(discriminator="kind")]
-DETECTORS_NOT_BUILT = {
-    "detector.kind=yolox": "the yolox detector is not built yet; use centerface or synthetic",
-}
-
-
-class RungConfig(Block):
-    """One rung of the ladder: how a frame is made small for the link."""
-
-    codec: Literal["jpeg"] = Field("jpeg", description="how pictures are compressed")
-    quality: int = Field(50, ge=1, le=100, description="JPEG quality")
-    scale: float = Field(
-        1.0, gt=0, le=1, description="relative to the far model's input; never above the source"
-    )
-    accuracy: Fraction = Field(1.0, description="of a far answer at this rung, against the best one")
-
-    not_built: ClassVar[Mapping[str, str]] = {
-        "codec=lossless": "lossless rungs are not built yet; use jpeg with quality 90 or more",
-    }

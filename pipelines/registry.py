@@ -2,7 +2,7 @@
 
 A family (detector, codec, source, …) maps a kind to its configuration model and to `module:Name`. Naming a
 kind imports nothing, so `check`, `schema`, `list` and `--help` run without cv2, onnxruntime or zmq. A floor
-registers only its own kinds: the families here belong to `pipelines`, others to `edge` and `cloud`.
+registers only its own kinds, each family in the `kinds` module of its package.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from pipelines.blocks import Block, CenterFaceConfig, RungConfig, SyntheticDetectorConfig
+from pipelines.blocks import Block
 from pipelines.errors import ConfigError, Problem
 
 
@@ -75,31 +75,3 @@ class Family:
     def build(self, config: Any) -> Any:
         """An instance of the kind `config.kind`, made by its class's `from_config`."""
         return self[config.kind].resolve().from_config(config)
-
-
-DETECTORS = Family(
-    "detector",
-    Kind(
-        name="centerface",
-        config=CenterFaceConfig,
-        target="pipelines.detectors.centerface:CenterFace",
-        words="faces, by the CenterFace ONNX model",
-        extra="onnx",
-        needs=("onnxruntime",),
-    ),
-    Kind(
-        name="synthetic",
-        config=SyntheticDetectorConfig,
-        target="pipelines.detectors.synthetic:SyntheticDetector",
-        words="no model: boxes derived from the picture after a set time",
-    ),
-)
-CODECS = Family(
-    "codec",
-    Kind(
-        name="jpeg",
-        config=RungConfig,
-        target="pipelines.codecs.image:JpegCodec",
-        words="JPEG, quality 1 to 100",
-    ),
-)

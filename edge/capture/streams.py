@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from edge.blocks import SOURCES, StreamConfig
+from edge.blocks import StreamConfig
 from edge.capture.base import Shape, Source
+from edge.capture.kinds import SOURCES
 from edge.capture.reader import Reader
 from edge.capture.slot import Slot
 from edge.stream_port import StreamPort

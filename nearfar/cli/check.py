@@ -7,9 +7,9 @@ import click
 from cloud.config import WorkerConfig, load_worker
 from edge.config import PipelineConfig, load_pipeline, warnings
 from nearfar.cli import options
+from pipelines.detectors.kinds import DETECTORS
 from pipelines.document import Document
 from pipelines.errors import ConfigError, Problem
-from pipelines.registry import DETECTORS
 from pipelines.units import format_duration, format_extent, format_size
 
 

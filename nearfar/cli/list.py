@@ -3,8 +3,13 @@
 import click
 
 from cloud.config import LISTENERS
-from edge.blocks import LINKS, POLICIES, SINKS, SOURCES
-from pipelines.registry import CODECS, DETECTORS, Family, Kind
+from edge.blocks import POLICIES
+from edge.capture.kinds import SOURCES
+from edge.links.kinds import LINKS
+from edge.sinks.kinds import SINKS
+from pipelines.codecs.kinds import CODECS
+from pipelines.detectors.kinds import DETECTORS
+from pipelines.registry import Family, Kind
 
 FAMILIES = {family.name: family for family in (SOURCES, CODECS, DETECTORS, POLICIES, LINKS, SINKS, LISTENERS)}
 

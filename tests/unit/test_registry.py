@@ -9,8 +9,12 @@ import pytest
 
 import cloud.config
 import edge.blocks
+import edge.capture.kinds
+import edge.links.kinds
+import edge.sinks.kinds
 import pipelines.blocks
-import pipelines.registry
+import pipelines.codecs.kinds
+import pipelines.detectors.kinds
 from pipelines.diagnosis import blocks_of, kinds_of
 from pipelines.errors import ConfigError
 from pipelines.registry import Family, Kind
@@ -21,8 +25,13 @@ FLOORS = {
     "cloud": ("cloud", "protos", "pipelines"),
 }
 FAMILIES = {
-    "pipelines": (pipelines.registry.DETECTORS, pipelines.registry.CODECS),
-    "edge": (edge.blocks.SOURCES, edge.blocks.SINKS, edge.blocks.LINKS, edge.blocks.POLICIES),
+    "pipelines": (pipelines.detectors.kinds.DETECTORS, pipelines.codecs.kinds.CODECS),
+    "edge": (
+        edge.capture.kinds.SOURCES,
+        edge.sinks.kinds.SINKS,
+        edge.links.kinds.LINKS,
+        edge.blocks.POLICIES,
+    ),
     "cloud": (cloud.config.LISTENERS,),
 }
 KINDS = [(floor, kind) for floor, families in FAMILIES.items() for family in families for kind in family]
@@ -43,9 +52,9 @@ def test_a_kind_resolves_to_something_that_can_be_called(floor, kind):
 @pytest.mark.parametrize(
     ("family", "annotation"),
     [
-        (pipelines.registry.DETECTORS, pipelines.blocks.DetectorConfig),
-        (edge.blocks.SOURCES, edge.blocks.StreamConfig.model_fields["source"].annotation),
-        (edge.blocks.SINKS, edge.blocks.SinkConfig),
+        (pipelines.detectors.kinds.DETECTORS, pipelines.detectors.kinds.DetectorConfig),
+        (edge.capture.kinds.SOURCES, edge.capture.kinds.SourceConfig),
+        (edge.sinks.kinds.SINKS, edge.sinks.kinds.SinkConfig),
     ],
     ids=repr,
 )
@@ -61,7 +70,7 @@ def test_the_policies_of_the_schema_are_the_registered_ones():
 
 def test_an_unknown_kind_names_the_nearest():
     with pytest.raises(ConfigError) as caught:
-        pipelines.registry.DETECTORS["centreface"]
+        pipelines.detectors.kinds.DETECTORS["centreface"]
     assert caught.value.problems[0].nearest == "centerface"
 
 
@@ -79,14 +88,14 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it():
 
 
 def test_a_detector_is_built_from_its_configuration():
-    config = pipelines.blocks.SyntheticDetectorConfig(kind="synthetic", labels=("a", "b"), input=(64, 48))
-    detector = pipelines.registry.DETECTORS.build(config)
+    config = pipelines.detectors.kinds.SyntheticDetectorConfig(kind="synthetic", labels=("a", "b"), input=(64, 48))
+    detector = pipelines.detectors.kinds.DETECTORS.build(config)
     assert (detector.labels, detector.input_size) == (("a", "b"), (64, 48))
 
 
 def test_a_source_is_built_from_its_configuration():
-    source = edge.blocks.SOURCES.build(
-        edge.blocks.SyntheticSourceConfig(kind="synthetic", size=(64, 48), count=1)
+    source = edge.capture.kinds.SOURCES.build(
+        edge.capture.kinds.SyntheticSourceConfig(kind="synthetic", size=(64, 48), count=1)
     )
     shape = source.open()
     source.close()

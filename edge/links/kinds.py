@@ -1,0 +1,44 @@
+"""The kinds of link, by the scheme of their URL, and what a configuration may say about a link."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import Field, field_validator
+
+from pipelines.blocks import Block
+from pipelines.registry import Family, Kind
+
+_TLS = "credentials for links are not built yet; keep the link inside a network you trust, and leave them out"
+
+
+class LinkConfig(Block):
+    """The way to one worker."""
+
+    url: str = Field(description="zmq://HOST:PORT")
+
+    not_built: ClassVar[Mapping[str, str]] = {
+        "metered": "metered links are not built yet; leave metered out",
+        "data_budget": "data budgets are not built yet; leave data_budget out",
+        "tls": _TLS,
+        "curve": _TLS,
+        "token_file": _TLS,
+    }
+
+    @field_validator("url")
+    @classmethod
+    def _has_a_known_scheme(cls, url: str) -> str:
+        scheme, separator, rest = url.partition("://")
+        if scheme in ("grpc", "grpcs"):
+            raise ValueError(f"gRPC links are not built yet; use zmq://{rest}")
+        host, colon, port = rest.rpartition(":")
+        if scheme not in [kind.name for kind in LINKS] or not separator:
+            raise ValueError("must be zmq://HOST:PORT")
+        if not host or not colon or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError("must be zmq://HOST:PORT with a port of 1 to 65535")
+        return url
+
+
+LINKS = Family(
+    "link",
+    Kind(name="zmq", config=LinkConfig, target="edge.links.zmq:ZmqLink", words="ZeroMQ: zmq://HOST:PORT"),
+)
