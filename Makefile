@@ -2,6 +2,7 @@
 # make test   every test that needs no privileges
 # make lint   format, lint, types, floors
 # make lab    tests that need root, namespaces or ../shared
+# make docs   rewrites the YAML reference from the schema
 # make bench  benchmarks; rewrites the tables of docs/benchmarks.md
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,7 +10,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO_ARGS ?=
 
-.PHONY: demo test lint lab bench clean
+.PHONY: demo test lint lab docs bench clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -39,6 +40,10 @@ lint: $(VENV)/.dev
 
 lab: $(VENV)/.dev
 	$(BIN)/pytest -m lab
+
+docs: $(VENV)/.dev
+	$(BIN)/nearfar schema pipeline --markdown >docs/pipeline.md
+	$(BIN)/nearfar schema worker --markdown >docs/worker.md
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench

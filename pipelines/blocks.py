@@ -51,7 +51,11 @@ def _resolve(value: Any, info: ValidationInfo) -> Path:
     return Path(directory) / Path(value).expanduser()
 
 
-_PATH_SCHEMA = {"type": "string", "description": "a path; relative to the directory of this file"}
+_PATH_SCHEMA = {
+    "type": "string",
+    "description": "a path; relative to the directory of this file",
+    "x-type": "path",
+}
 FilePath = Annotated[Path, BeforeValidator(_resolve), WithJsonSchema(_PATH_SCHEMA)]
 """A path to write to, resolved against the directory of the YAML file."""
 InputFile = Annotated[Path, BeforeValidator(_resolve), WithJsonSchema(_PATH_SCHEMA), MustExist()]

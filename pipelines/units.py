@@ -143,6 +143,7 @@ Duration = Annotated[
             "type": "string",
             "pattern": r"^\d+(\.\d+)?\s*(us|ms|s|m|h|d)$",
             "description": "a duration with its unit",
+            "x-type": "duration",
             "x-units": "us ms s m h d",
             "examples": ["100ms", "1.5s", "72h"],
         }
@@ -159,6 +160,7 @@ Size = Annotated[
             "type": "string",
             "pattern": r"^\d+(\.\d+)?\s*(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB)$",
             "description": "bytes with their unit",
+            "x-type": "size",
             "x-units": "B, kB MB GB TB (decimal), KiB MiB GiB TiB (binary)",
             "examples": ["64MiB", "200MB"],
         }
@@ -175,6 +177,7 @@ Extent = Annotated[
             "type": "string",
             "pattern": r"^[1-9]\d*\s*x\s*[1-9]\d*$",
             "description": "WIDTHxHEIGHT",
+            "x-type": "extent",
             "x-units": "px",
             "examples": ["192x160"],
         }
@@ -192,6 +195,7 @@ Fraction = Annotated[
                 {"type": "string", "pattern": r"^\d+(\.\d+)?\s*%$"},
             ],
             "description": "a fraction: a number within 0 and 1, or a percentage",
+            "x-type": "fraction",
             "examples": [0.25, "25%"],
         }
     ),

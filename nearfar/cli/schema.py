@@ -1,4 +1,4 @@
-"""`nearfar schema`: the JSON Schema of both files, for editors and for reading."""
+"""`nearfar schema`: the JSON Schema of both files, for editors, and the same as Markdown, for reading."""
 
 import json
 from typing import Any
@@ -7,9 +7,12 @@ import click
 
 from cloud.config import WorkerConfig
 from edge.config import PipelineConfig
+from nearfar.reference import reference
 from pipelines.blocks import Block
 
 MODELS: dict[str, type[Block]] = {"pipeline": PipelineConfig, "worker": WorkerConfig}
+_TITLES = {"pipeline": "The pipeline file", "worker": "The worker file"}
+_READ_BY = {"pipeline": "edge", "worker": "cloud"}
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -21,8 +24,25 @@ def schema(name: str) -> dict[str, Any]:
     }
 
 
+def markdown(name: str) -> str:
+    """The reference of the `pipeline` or the `worker` file, as it stands in docs/."""
+    intro = (
+        f"What the YAML file of `nearfar {_READ_BY[name]}` may say: every key, its default and its unit. "
+        f"Made from the schema by `nearfar schema {name} --markdown`; nothing else is accepted.\n\n"
+        "A block is a mapping of its own. A key without a default column entry (–) gets one from other keys, as "
+        "its meaning says. Relative paths start at the directory of the file. `--set path=value` on the "
+        "command line changes one key: `--set deadline=75ms`."
+    )
+    return reference(MODELS[name], schema(name), title=_TITLES[name], intro=intro)
+
+
 @click.command(name="schema")
 @click.argument("name", type=click.Choice(list(MODELS)), default="pipeline")
-def command(name: str) -> None:
+@click.option(
+    "--markdown", "as_markdown", is_flag=True, help="A reference for reading instead of JSON Schema."
+)
+def command(name: str, *, as_markdown: bool) -> None:
     """Print the JSON Schema of a pipeline (default) or a worker file, units and defaults described."""
-    click.echo(json.dumps(schema(name), indent=2, ensure_ascii=False))
+    click.echo(
+        markdown(name).rstrip() if as_markdown else json.dumps(schema(name), indent=2, ensure_ascii=False)
+    )
