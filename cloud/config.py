@@ -11,62 +11,48 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from pipelines.blocks import Block, FilePath, MisfitError, Name, Sha256
-from pipelines.detectors.kinds import DETECTORS_NOT_BUILT, DetectorConfig
+from pipelines.detectors.kinds import DetectorConfig
 from pipelines.document import Document
 from pipelines.errors import ConfigError
+from pipelines.listen import LISTENER_CREDENTIALS, AddressConfig, HttpConfig
 from pipelines.registry import Family, Kind
 from pipelines.units import Duration, Size, duration, size
 
-_LOOPBACK = ("localhost", "::1")
-_CREDENTIALS = "credentials for listeners are not built yet; bind to loopback or say `insecure: true`"
 _SQLITE = "sqlite:///"
 
 
-class _AddressConfig(Block):
-    """Where a listener binds. Port 0 = any; the ready line names it."""
-
-    address: str = Field(description="HOST:PORT; port 0 = any, named by the ready line")
-    insecure: bool = Field(False, description="true: listen off loopback without credentials")
-
-    @field_validator("address")
-    @classmethod
-    def _is_host_and_port(cls, address: str) -> str:
-        host, colon, port = address.rpartition(":")
-        if not colon or not host or not port.isdecimal() or int(port) > 65535:
-            raise ValueError("must be HOST:PORT with a port of 0 to 65535")
-        if ":" in host and not (host.startswith("[") and host.endswith("]")):
-            raise ValueError("an IPv6 host goes in brackets: [::1]:7440")
-        return address
-
-    @model_validator(mode="after")
-    def _is_guarded(self) -> Self:
-        host = self.address.rpartition(":")[0].strip("[]")
-        if not self.insecure and host not in _LOOPBACK and not host.startswith("127."):
-            words = f"{host} is reachable from outside and this listener asks for no credentials: bind to "
-            words += "127.0.0.1, or say `insecure: true` inside a network you trust"
-            raise MisfitError((("address",), words))
-        return self
-
-
-class ZmqListenConfig(_AddressConfig):
+class ZmqListenConfig(AddressConfig):
     """The ZeroMQ listener agents connect to."""
 
-    not_built: ClassVar[Mapping[str, str]] = {"curve": _CREDENTIALS, "tokens_file": _CREDENTIALS}
+    not_built: ClassVar[Mapping[str, str]] = {
+        "curve": LISTENER_CREDENTIALS,
+        "tokens_file": LISTENER_CREDENTIALS,
+    }
 
 
-class HttpListenConfig(_AddressConfig):
-    """`/healthz`, `/readyz` and `/metrics`."""
+class GrpcListenConfig(AddressConfig):
+    """The gRPC listener agents connect to; `grpc.health.v1` answers there too."""
 
-    not_built: ClassVar[Mapping[str, str]] = {"tls": _CREDENTIALS, "tokens_file": _CREDENTIALS}
+    not_built: ClassVar[Mapping[str, str]] = {
+        "tls": LISTENER_CREDENTIALS,
+        "tokens_file": LISTENER_CREDENTIALS,
+    }
 
 
 class ListenConfig(Block):
-    zmq: ZmqListenConfig
-    http: HttpListenConfig | None = Field(None, description="left out: no HTTP")
+    """Where agents connect, by one way or both, and where people look."""
 
-    not_built: ClassVar[Mapping[str, str]] = {
-        "grpc": "gRPC listeners are not built yet; use listen.zmq",
-    }
+    zmq: ZmqListenConfig | None = Field(None, description="left out: no ZeroMQ")
+    grpc: GrpcListenConfig | None = Field(None, description="left out: no gRPC")
+    http: HttpConfig | None = Field(None, description="left out: no HTTP")
+
+    @model_validator(mode="after")
+    def _agents_can_connect(self) -> Self:
+        if self.zmq is None and self.grpc is None:
+            raise ValueError(
+                "agents need a way in: zmq: {address: HOST:PORT}, grpc: {address: HOST:PORT} or both"
+            )
+        return self
 
 
 class ModelConfig(Block):
@@ -84,7 +70,6 @@ class ModelConfig(Block):
     warm_up: int = Field(3, ge=0, le=1000, description="runs before the worker says it is ready")
 
     not_built: ClassVar[Mapping[str, str]] = {
-        **DETECTORS_NOT_BUILT,
         "providers": "other providers than the CPU are not built yet; leave providers out",
     }
 
@@ -228,6 +213,14 @@ LISTENERS = Family(
         config=ZmqListenConfig,
         target="cloud.listeners.zmq:ZmqListener",
         words="ZeroMQ: one port for the live and the bulk lane",
+    ),
+    Kind(
+        name="grpc",
+        config=GrpcListenConfig,
+        target="cloud.listeners.grpc:GrpcListener",
+        words="gRPC: one stream per lane, and grpc.health.v1",
+        extra="grpc",
+        needs=("grpc", "grpc_health"),
     ),
 )
 

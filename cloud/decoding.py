@@ -1,4 +1,4 @@
-"""Decode threads: the most urgent body becomes a picture, just ahead of the detector that needs it."""
+"""From body to picture: for a free instance on its own thread; while all work, ahead of them on threads of the pool."""
 
 import logging
 import threading
@@ -9,6 +9,7 @@ from cloud.jobs import Failed, Job
 from pipelines.codecs.base import Codec, PictureLimits
 from pipelines.errors import Rejected
 from pipelines.frame import Picture
+from pipelines.pictures import for_detector
 from protos.wire.session import RejectReason
 
 log = logging.getLogger(__name__)
@@ -48,13 +49,14 @@ class DecodePool:
     def _run(self) -> None:
         while (job := self._backlog.next_to_decode()) is not None:
             started_us = self._clock_us()
-            picture = self._decode(job)
+            picture = self.decode(job)
             self._backlog.decoded(job, picture, self._clock_us() - started_us)
 
-    def _decode(self, job: Job) -> Picture | Failed:
+    def decode(self, job: Job) -> Picture | Failed:
+        """The picture of a frame, or why there is none. Safe to call from any thread."""
         codec = self.codecs[job.head.encoding.codec]
         try:
-            return codec.decode(_buffer(job), job.head.encoding, self._limits)
+            return for_detector(codec.decode(_buffer(job), job.head.encoding, self._limits))
         except Rejected as error:
             return Failed(RejectReason.BAD_PAYLOAD, str(error))
         except Exception as error:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from protos.wire.session import PROTOCOL_VERSION, Error, Hello, Lane, ModelInfo, RejectReason
+from protos.wire.session import PROTOCOL_VERSION, Error, Hello, ModelInfo, RejectReason
 
 # Names are printed, stored and used in paths by others: nothing in them may mean more than itself.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -30,8 +30,8 @@ def refusal(
         return _not_allowed(f"{len(names)} streams exceed per_agent.streams ({max_streams}) of this worker")
     if len(set(names)) < len(names):
         return _not_allowed("two streams have the same name")
-    if hello.lane is Lane.LIVE and any(not s.width_px or not s.height_px for s in hello.streams):
-        return _not_allowed("a live stream needs its width and height in pixels")
+    if any((s.width_px == 0) != (s.height_px == 0) for s in hello.streams):
+        return _not_allowed("a stream has a width and a height in pixels, or neither while it is not known")
     wanted = hello.model or default_model
     if wanted not in models:
         return Error(

@@ -2,17 +2,15 @@
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cloud.scheduling.credits import Loan
 from cloud.scheduling.queue import Ticket
 from pipelines.frame import FrameId, Picture
 from pipelines.result import Detections
 from protos.wire.live import Buffer, FrameHead
+from protos.wire.messages import ToAgent
 from protos.wire.session import RejectReason
-
-if TYPE_CHECKING:
-    from cloud.session import WorkerSession
 
 
 class Stage(Enum):
@@ -26,11 +24,26 @@ class Stage(Enum):
     GONE = auto()
 
 
+class Origin(Protocol):
+    """The connection a frame came from."""
+
+    def send(self, message: ToAgent) -> bool:
+        """False if it is gone or takes no more."""
+        ...
+
+    def forget(self, job: "Job", *, body_may_come: bool = False) -> None:
+        """The job ended; a body that still comes for it is discarded in silence."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Job:
-    """Times in µs of the worker's monotonic clock. `expiry_us` = head's arrival + its budget."""
+    """Times in µs of the worker's monotonic clock. `expiry_us` = head's arrival + its budget.
 
-    origin: "WorkerSession"
+    `begun_us`: when an instance took it, less the decoding that was done before.
+    """
+
+    origin: Origin
     id: FrameId
     head: FrameHead
     source_size: tuple[int, int]
@@ -43,6 +56,7 @@ class Job:
     picture: Picture | None = field(default=None, repr=False)
     decode_us: int = 0
     decoded_us: int = 0
+    begun_us: int = 0
     started_us: int = 0
     loan: Loan | None = None
     ticket: "Ticket[Job] | None" = None
@@ -70,3 +84,6 @@ class Failed:
 
 
 Outcome = Detected | Failed
+
+EXPIRED = Failed(RejectReason.EXPIRED, "its time was over before it could be started")
+STOPPED = Failed(RejectReason.DRAINING, "this worker stopped")

@@ -1,4 +1,4 @@
-"""The models of a worker: each with its instances, one thread an instance.
+"""The models of a worker: each with its instances, one thread an instance, which decodes and runs its frames.
 
 A run that fails is answered as failed and hurts no other frame; an instance whose engine broke is built anew
 while the rest go on. A model rebuilt from another file than the one announced at Hello is not used.
@@ -16,6 +16,7 @@ from cloud.jobs import Detected, Failed, Job
 from cloud.metrics import WorkerMetrics
 from pipelines.detectors.base import Detector
 from pipelines.errors import ConfigError, Fatal, Rejected
+from pipelines.frame import Picture
 from pipelines.result import Detections
 from protos.wire.session import ModelInfo, RejectReason
 
@@ -44,15 +45,18 @@ class ModelHost:
         spec: ModelSpec,
         *,
         backlog: Backlog,
+        decode: Callable[[Job], Picture | Failed],
         metrics: WorkerMetrics,
         max_detections: int,
         clock_us: Callable[[], int],
     ) -> None:
         self._spec = spec
         self._backlog = backlog
+        self._decode = decode
         self._metrics = metrics
         self._max_detections = max_detections
         self._clock_us = clock_us
+        self._service_seconds = metrics.service_seconds.labels(spec.name)
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self.info = ModelInfo(name=spec.name, sha256="", labels=(), input_width_px=0, input_height_px=0)
@@ -107,15 +111,22 @@ class ModelHost:
         return detector
 
     def _run(self, instance: int, detector: Detector) -> None:
-        while (job := self._backlog.next_to_detect(self._spec.name, instance)) is not None:
-            broken = self._detect(job, instance, detector)
-            if not broken:
+        while (job := self._backlog.take(self._spec.name, instance)) is not None:
+            if job.picture is None and not self._begin(job, instance):
+                continue
+            if not self._detect(job, instance, detector):
                 continue
             self._backlog.ready(self._spec.name, change=-1)
             rebuilt = self._rebuild()
             if rebuilt is None:
                 return
             detector = rebuilt
+
+    def _begin(self, job: Job, instance: int) -> bool:
+        """Decode the frame; whether it may be run."""
+        started_us = self._clock_us()
+        picture = self._decode(job)
+        return self._backlog.begin(job, instance, picture, self._clock_us() - started_us)
 
     def _detect(self, job: Job, instance: int, detector: Detector) -> bool:
         """Run one frame and hand its end over; True if the engine broke."""
@@ -134,13 +145,13 @@ class ModelHost:
             )
             return True
         detect_us = self._clock_us() - job.started_us
-        self._metrics.service_seconds.labels(self._spec.name).observe((job.decode_us + detect_us) / 1e6)
         outcome = Detected(
             detections=_first(detections, self._max_detections),
             model_sha256=detector.sha256,
             detect_us=detect_us,
         )
         self._backlog.detected(job, instance, outcome, detect_us=detect_us)
+        self._service_seconds.observe((job.decode_us + detect_us) / 1e6)
         return False
 
     def _rebuild(self) -> Detector | None:

@@ -90,13 +90,18 @@ class Reception:
         for newcomer, hello in newcomers:
             self.hello(newcomer, hello, now_us)
 
-    def newest_live(self, agent: str, run: bytes, *, besides: WorkerSession) -> WorkerSession | None:
+    def newest_live(self, agent: str, run: bytes, *, besides: object) -> WorkerSession | None:
         with self._lock:
             return self._roster.newest_live(agent, run, besides=besides)
 
     def connections(self) -> int:
         with self._lock:
             return self._roster.connections()
+
+    def agents(self) -> int:
+        """Names with a welcomed connection."""
+        with self._lock:
+            return self._roster.agents()
 
     def _welcome(self, models: Mapping[str, ModelInfo], own: str) -> Welcome:
         return Welcome(

@@ -85,7 +85,7 @@ class Roster(Generic[S]):
         del self._names[agent]
         return name.newcomers
 
-    def newest_live(self, agent: str, run: bytes, *, besides: S) -> S | None:
+    def newest_live(self, agent: str, run: bytes, *, besides: object) -> S | None:
         """The newest live connection of this run other than `besides`."""
         name = self._names.get(agent)
         if name is None or name.run != run:
@@ -95,3 +95,6 @@ class Roster(Generic[S]):
 
     def connections(self) -> int:
         return sum(len(name.members) for name in self._names.values())
+
+    def agents(self) -> int:
+        return sum(bool(name.members) for name in self._names.values())

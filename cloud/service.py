@@ -12,11 +12,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from cloud.backlog import EXPIRED, Backlog
+from cloud import gauges
+from cloud.backlog import Backlog
 from cloud.batches import batch_entry
 from cloud.decoding import DecodePool
 from cloud.intake import BulkIntake
-from cloud.jobs import Detected, Job, Outcome
+from cloud.jobs import EXPIRED, STOPPED, Detected, Job, Outcome
+from cloud.ledger import Ledger
 from cloud.limits import ServiceLimits
 from cloud.metrics import WorkerMetrics
 from cloud.models import ModelHost, ModelSpec
@@ -64,14 +66,16 @@ class Service:
         self._credit = Credit(frames=limits.frames_in_flight, bytes=limits.bytes_in_flight)
         self.backlog = Backlog(
             {spec.name: spec.instances for spec in models},
-            limits=PayloadLimits(
-                message_bytes=limits.message_bytes,
-                pixels=limits.pixels,
-                decompressed_bytes=limits.decompressed_bytes,
+            ledger=Ledger(
+                limits=PayloadLimits(
+                    message_bytes=limits.message_bytes,
+                    pixels=limits.pixels,
+                    decompressed_bytes=limits.decompressed_bytes,
+                ),
+                credit=Credits(frames=limits.frames_in_flight, size_bytes=limits.bytes_in_flight),
+                max_frames=limits.queue_frames,
+                max_bytes=limits.queue_bytes,
             ),
-            credit=Credits(frames=limits.frames_in_flight, size_bytes=limits.bytes_in_flight),
-            max_frames=limits.queue_frames,
-            max_bytes=limits.queue_bytes,
             clock_us=clock_us,
             ended=self.ended,
         )
@@ -86,6 +90,7 @@ class Service:
             spec.name: ModelHost(
                 spec,
                 backlog=self.backlog,
+                decode=self._decoding.decode,
                 metrics=self.metrics,
                 max_detections=limits.detections,
                 clock_us=clock_us,
@@ -101,7 +106,7 @@ class Service:
             limits=limits,
         )
         self.writer = StoreWriter(
-            store,
+            self.metrics.timed(store, clock_us),
             commit_every_us=commit_every_us,
             acknowledge=self._acknowledge,
             clock_us=clock_us,
@@ -110,18 +115,13 @@ class Service:
         self._intake = BulkIntake(self._open_batch)
         self._stopping = threading.Event()
         self._timer = threading.Thread(target=self._tick, name="nearfar-timer", daemon=True)
-        self.metrics.gauge(
-            "nearfar_worker_queue_frames",
-            "Frames admitted and not running.",
-            lambda: self.backlog.waiting()[0],
+        gauges.show(
+            self.metrics,
+            backlog=self.backlog,
+            reception=self._reception,
+            writer=self.writer,
+            clock_us=clock_us,
         )
-        self.metrics.gauge(
-            "nearfar_worker_sessions", "Welcomed connections, both lanes.", lambda: self.sessions
-        )
-        self.metrics.gauge(
-            "nearfar_worker_uncommitted", "Commits that wait for the store.", lambda: self.writer.pending
-        )
-        self.writer.count_in(self.metrics.counter)
 
     @property
     def sessions(self) -> int:
@@ -132,6 +132,7 @@ class Service:
         try:
             for host in self._hosts.values():
                 host.start()
+                self.metrics.model(host.info)
         except BaseException:
             self.stop()
             raise
@@ -164,7 +165,7 @@ class Service:
         """End every thread; what never ran is rejected as draining."""
         self._stopping.set()
         for job in self.backlog.stop():
-            self._reply(job, reject_of(job, RejectReason.DRAINING, "this worker stopped", self._load(job)))
+            self.ended(job, STOPPED)
         self._decoding.stop(2.0)
         for host in self._hosts.values():
             host.stop(2.0)
@@ -219,10 +220,11 @@ class Service:
             self.count_reject(outcome.reason)
             self._reply(job, reject_of(job, outcome.reason, outcome.text, self._load(job)))
             return
-        result = result_of(job, outcome, now_us=self._clock_us(), load=self._load(job))
-        self.metrics.frames.labels("answered").inc()
-        self._reply(job, result)
-        self.writer.submit(Entry(far=[far_record(job, result)], to=job.origin))
+        now_us = self._clock_us()
+        result = result_of(job, outcome, now_us=now_us, load=self.backlog.load(job.model, now_us))
+        self._reply(job, result)  # whatever else is to be done about the frame is done behind its reply
+        self.metrics.answered(job, now_us)
+        self.writer.submit(Entry(far=[far_record(job, result)], to=job.origin, submitted_us=now_us))
 
     def count_reject(self, reason: RejectReason) -> None:
         self.metrics.frames.labels("rejected").inc()
@@ -258,6 +260,7 @@ class Service:
                 sent = other is not None and other.send(ack)
             if sent:
                 self.metrics.acks.inc()
+                self.metrics.acknowledged(min(entry.submitted_us for entry in own), self._clock_us())
 
     def _open_batch(self, session: WorkerSession, batch: BulkBatch) -> None:
         try:
@@ -266,7 +269,7 @@ class Service:
             self.metrics.bulk.labels("refused").inc()
             session.error(RejectReason.BAD_PAYLOAD, f"batch {batch.batch}: {error}")
             return
-        if not self.writer.submit(replace(entry, to=session)):
+        if not self.writer.submit(replace(entry, to=session, submitted_us=self._clock_us())):
             self.metrics.bulk.labels("dropped").inc()
 
     def _tick(self) -> None:

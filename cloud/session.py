@@ -5,10 +5,14 @@ that no head announced is a counted error. Every refusal is answered with words 
 """
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Protocol
 
-from cloud.jobs import Job
+from cloud.backlog import Backlog
+from cloud.jobs import Failed, Job
 from cloud.limits import LARGEST_SEQ
+from cloud.metrics import WorkerMetrics
+from pipelines.codecs.base import Codec
 from pipelines.frame import FrameId
 from pipelines.result import Load
 from protos.endpoint import Peer
@@ -16,17 +20,47 @@ from protos.wire import bulk, live, session
 from protos.wire.messages import ToAgent, ToWorker
 from protos.wire.session import Error, Hello, Lane, RejectReason
 
-if TYPE_CHECKING:
-    from cloud.service import Service
-
 _REMEMBERED_HEADS = 256
 _LARGEST_BUDGET_US = 3_600_000_000
+
+
+class Counter(Protocol):
+    """The service behind the counter, as a session needs it. Callable from any listener's thread."""
+
+    @property
+    def backlog(self) -> Backlog: ...
+
+    @property
+    def codecs(self) -> Mapping[str, Codec]: ...
+
+    @property
+    def metrics(self) -> WorkerMetrics: ...
+
+    def hello(self, session: "WorkerSession", hello: Hello, now_us: int) -> None:
+        """Welcome it or refuse it with words."""
+        ...
+
+    def answered(self, session: "WorkerSession", nonce: int) -> None:
+        """A Pong came."""
+        ...
+
+    def pong(self, session: "WorkerSession", ping: session.Ping, arrived_us: int) -> None: ...
+
+    def batch(self, session: "WorkerSession", batch: bulk.BulkBatch) -> None: ...
+
+    def ended(self, job: Job, outcome: Failed) -> None:
+        """A job of this session ended before it ran."""
+        ...
+
+    def count_reject(self, reason: RejectReason) -> None: ...
+
+    def gone(self, session: "WorkerSession") -> None: ...
 
 
 class WorkerSession:
     """`hello` is None until the connection was welcomed, and again after another run took its name."""
 
-    def __init__(self, service: "Service", peer: Peer) -> None:
+    def __init__(self, service: Counter, peer: Peer) -> None:
         self._service = service
         self._peer = peer
         self._name = ""
@@ -120,6 +154,8 @@ class WorkerSession:
             self._reject(head, RejectReason.NOT_ALLOWED, f"Hello named no stream {head.stream}", arrived_us)
         elif not 1 <= head.seq <= LARGEST_SEQ:
             self._reject(head, RejectReason.BAD_PAYLOAD, f"{head.seq} is no sequence number", arrived_us)
+        elif head.fault:
+            self._reject(head, RejectReason.BAD_PAYLOAD, head.fault, arrived_us)
         elif head.encoding.codec not in self._service.codecs:
             known = ", ".join(sorted(self._service.codecs))
             self._reject(

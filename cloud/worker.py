@@ -1,7 +1,6 @@
 """A worker process, built from its configuration: store, service, listeners.
 
-    WorkerConfig ─→ record store ─→ Service ←─ ZeroMQ listener
-                                       ↑────── HTTP (health, readiness, metrics)
+    WorkerConfig ─→ record store ─→ Service ←─ ZeroMQ and gRPC listeners
 
 `start` either leaves everything running or nothing; `drain` finishes what was admitted, commits and
 acknowledges it, and closes all of it within the time given.
@@ -13,15 +12,16 @@ from collections.abc import Callable
 from typing import Any
 
 from cloud.config import LISTENERS, ModelConfig, WorkerConfig
-from cloud.http import HttpServer
 from cloud.limits import ServiceLimits
-from cloud.listeners.zmq import ZmqListener
+from cloud.listeners.base import Listener
 from cloud.models import ModelSpec
 from cloud.service import Service
 from cloud.store.records import RecordStore, open_store
 from pipelines.codecs.kinds import CODECS
 from pipelines.detectors.base import Detector
 from pipelines.detectors.kinds import DETECTORS
+from pipelines.listen import AddressConfig
+from pipelines.registry import Kind
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +43,7 @@ class Worker:
         self._config = config
         self._store: RecordStore | None = None
         self._service: Service | None = None
-        self._listener: ZmqListener | None = None
-        self._http: HttpServer | None = None
+        self._listeners: dict[str, Listener] = {}
 
     def start(self) -> None:
         try:
@@ -56,15 +55,23 @@ class Worker:
     def ready_fields(self) -> dict[str, Any]:
         """What the ready line says: bound addresses and the store."""
         assert self._store is not None  # noqa: S101 - called after start
-        assert self._listener is not None  # noqa: S101 - called after start
         fields = {
             "name": self._config.name,
-            "zmq": self._listener.address,
-            "http": self._http.address if self._http else None,
+            **{name: listener.address for name, listener in self._listeners.items()},
             "store": self._store.url,
             "store_id": self._store.store_id,
         }
         return {name: value for name, value in fields.items() if value is not None}
+
+    def not_ready(self) -> list[str]:
+        """Why this worker should get no new work, in words; empty when it is ready. From any thread, at any time."""
+        service = self._service
+        return ["it is not running"] if service is None else service.not_ready()
+
+    def metrics_text(self) -> bytes:
+        """As Prometheus reads it; empty before the service is made and after it has ended."""
+        service = self._service
+        return b"" if service is None else service.metrics.text()
 
     def drain(self, timeout_us: int | None = None) -> bool:
         """Stop within `timeout_us` (default: `drain` of the configuration); False if work was left over."""
@@ -106,39 +113,35 @@ class Worker:
         metrics = self._service.metrics
         metrics.describe(name=config.name, store_id=self._store.store_id)
         self._service.start()
-        listener_class: type[ZmqListener] = LISTENERS["zmq"].resolve()
-        listener = listener_class(
-            self._service,
-            address=config.listen.zmq.address,
-            clock_us=_monotonic_us,
-            max_message_bytes=config.limits.message,
-        )
         metrics.counter(
             "nearfar_worker_refused_messages",
             "Messages that could not be read, or came from one connection too many.",
-            lambda: listener.refused_messages,
+            lambda: sum(listener.refused_messages for listener in tuple(self._listeners.values())),
+        )
+        for kind in LISTENERS:
+            where: AddressConfig | None = getattr(config.listen, kind.name)
+            if where is not None:
+                self._listen(kind, where.address)
+
+    def _listen(self, kind: Kind, address: str) -> None:
+        listener: Listener = kind.resolve()(
+            self._service,
+            address=address,
+            clock_us=_monotonic_us,
+            max_message_bytes=self._config.limits.message,
         )
         listener.start()
-        self._listener = listener
-        if config.listen.http is not None:
-            http = HttpServer(
-                address=config.listen.http.address,
-                not_ready=self._service.not_ready,
-                metrics=metrics.text,
-            )
-            http.start()
-            self._http = http
+        self._listeners[kind.name] = listener
 
     def _close(self) -> None:
         if self._service is not None:
             self._service.stop()
-        if self._listener is not None:
-            self._listener.stop()
-        if self._http is not None:
-            self._http.stop()
+        for listener in self._listeners.values():
+            listener.stop()
         if self._store is not None:
             self._store.close()
-        self._service = self._listener = self._http = self._store = None
+        self._service = self._store = None
+        self._listeners = {}
 
 
 def _spec(name: str, model: ModelConfig) -> ModelSpec:

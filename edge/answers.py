@@ -1,5 +1,6 @@
 """The answer desk: turns what was decided into answers for the sinks, the run directory and the cloud."""
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -9,10 +10,12 @@ from edge.pending import Pending
 from edge.scheduling.scheduler import Scheduler
 from edge.scheduling.timing import far_timing, near_timing
 from pipelines.errors import Fatal
-from pipelines.frame import Frame, FrameId
-from pipelines.labels import LabelMap
+from pipelines.frame import Frame, FrameId, Picture
+from pipelines.labels import LabelSpace
 from pipelines.result import Answer, AnsweredBy, Detections, Priority, Record, ShedReason, Status
 from protos.wire.session import ModelInfo, Welcome
+
+log = logging.getLogger(__name__)
 
 REMEMBERED = 4096
 
@@ -24,21 +27,24 @@ class AnswerSink(Protocol):
 class FrameLog(Protocol):
     """The run directory, as far as answers concern it."""
 
-    def answered(self, answer: Answer) -> None: ...
+    def answered(self, answer: Answer, picture: Picture) -> None: ...
     def shed(self, frame: Frame, frame_id: FrameId, reason: ShedReason) -> None: ...
+    def gated(self, frame: Frame, frame_id: FrameId, why: str) -> None: ...
     def late_far(self, frame_id: FrameId) -> None: ...
     def settled(self, frame_id: FrameId) -> None: ...
 
 
 class AnswerDesk:
-    """Owned by the dispatcher thread. `near_name`/`near_sha256` name the local model in answers."""
+    """Owned by the dispatcher thread. `near_name`/`near_sha256` name the local model in answers;
+    `far_chosen` is the far one, None until a worker has welcomed this agent."""
 
     def __init__(
         self,
         *,
         identity: Identity,
         priorities: dict[str, Priority],
-        labels: Sequence[str] | None,
+        labels: LabelSpace | None,
+        near_labels: Sequence[str],
         far_model: str,
         near_name: str,
         near_sha256: str,
@@ -50,6 +56,8 @@ class AnswerDesk:
         self._identity = identity
         self._priorities = priorities
         self._labels = labels
+        self._near_labels = near_labels
+        self._checked_labels: set[tuple[str, ...]] = set()
         self._far_model = far_model
         self._near_name = near_name
         self._near_sha256 = near_sha256
@@ -58,8 +66,13 @@ class AnswerDesk:
         self._frame_log = frame_log
         self._clock_us = clock_us
         self._far_labels: dict[str, tuple[str, ...]] = {}
-        self._maps: dict[tuple[str, ...], LabelMap] = {}
+        self.far_chosen: ModelInfo | None = None
         self._answered: OrderedDict[tuple[str, int], AnsweredBy] = OrderedDict()
+
+    @property
+    def near(self) -> tuple[str, str] | None:
+        """Name and SHA-256 of the local model, None without one."""
+        return (self._near_name, self._near_sha256) if self._near_name else None
 
     def frame_id(self, stream: str, seq: int) -> FrameId:
         return FrameId(self._identity.agent, self._identity.run, stream, seq)
@@ -69,6 +82,8 @@ class AnswerDesk:
         for model in welcome.models:
             if not self._far_model or model.name == self._far_model:
                 self._far_labels.update((m.name, m.labels) for m in welcome.models)
+                self.far_chosen = model
+                self._check_labels(model)
                 return model
         raise Fatal(f"the worker welcomed this agent without the model {self._far_model!r}")
 
@@ -84,7 +99,7 @@ class AnswerDesk:
         for sink in self._sinks:
             sink.offer(answer)
         if self._frame_log is not None:
-            self._frame_log.answered(answer)
+            self._frame_log.answered(answer, pending.frame.picture)
             if not pending.sent_us:
                 self._frame_log.settled(answer.id)
         self._remember(answer)
@@ -93,6 +108,10 @@ class AnswerDesk:
     def shed(self, frame: Frame, reason: ShedReason) -> None:
         if self._frame_log is not None:
             self._frame_log.shed(frame, self.frame_id(frame.stream, frame.seq), reason)
+
+    def gated(self, frame: Frame, why: str) -> None:
+        if self._frame_log is not None:
+            self._frame_log.gated(frame, self.frame_id(frame.stream, frame.seq), why)
 
     def late_far(self, stream: str, seq: int) -> bool:
         """A far result for an answered frame; False if it only repeats a far answer already given."""
@@ -191,9 +210,12 @@ class AnswerDesk:
         )
 
     def _mapped(self, detections: Detections) -> Detections:
-        if self._labels is None:
-            return detections
-        label_map = self._maps.get(detections.labels)
-        if label_map is None:
-            label_map = self._maps[detections.labels] = LabelMap(detections.labels, tuple(self._labels))
-        return label_map.apply(detections)
+        return detections if self._labels is None else self._labels.apply(detections)
+
+    def _check_labels(self, model: ModelInfo) -> None:
+        """Say once per set of labels what the far model can never report; a worker may say none."""
+        if self._labels is None or not model.labels or model.labels in self._checked_labels:
+            return
+        self._checked_labels.add(model.labels)
+        for sentence in self._labels.complaints(f"far model {model.name}", model.labels, self._near_labels):
+            log.warning("%s", sentence)

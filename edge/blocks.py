@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 from edge.capture.kinds import SourceConfig
 from pipelines.blocks import Block
 from pipelines.codecs.kinds import RungConfig
+from pipelines.gates.kinds import GateConfig
 from pipelines.registry import Family, Kind
 from pipelines.result import Priority
 from pipelines.units import Duration, Fraction, duration
@@ -17,14 +18,19 @@ MIN_MARGIN_US = 3_000
 
 class StreamConfig(Block):
     source: SourceConfig
+    gate: GateConfig | None = Field(
+        None, description="which frames are worth an answer; left out: every frame is answered"
+    )
     priority: Priority = Field(
         Priority.NORMAL, strict=False, description="order in the outbox and in backfill"
     )
 
     not_built: ClassVar[Mapping[str, str]] = {
-        "gate": "motion gates are not built yet; leave the gate out, every frame is answered",
-        "source.kind=camera": "cameras are not built yet; use kind: file or synthetic",
-        "source.kind=rtsp": "RTSP cameras are not built yet; use kind: file or synthetic",
+        "source.kind=rtsp": "a camera by its address is kind: camera, with url: rtsp://...",
+        "source.kind=http": "a camera by its address is kind: camera, with url: http://...",
+        "source.kind=mjpeg": "a camera by its address is kind: camera, with url: http://...",
+        "source.kind=webcam": "a camera on this machine is kind: usb, with device: 0",
+        "source.kind=v4l2": "a camera on this machine is kind: usb, with device: 0",
     }
 
 

@@ -4,7 +4,7 @@ Attribute names are the YAML keys; durations are int µs, sizes int bytes, exten
 Streams and the scheduler are in `edge.blocks`; sources, links and sinks in the `kinds` of their packages.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -20,8 +20,11 @@ from pipelines.blocks import (
     Name,
     Words,
 )
-from pipelines.detectors.kinds import DETECTORS_NOT_BUILT, DetectorConfig
+from pipelines.codecs.kinds import LEVELS
+from pipelines.detectors.kinds import DetectorConfig
 from pipelines.document import Document
+from pipelines.labels import nearest_label
+from pipelines.listen import HttpConfig
 from pipelines.units import Duration, Fraction, Microseconds, Size, duration, size
 
 MAX_STREAMS = 16
@@ -59,7 +62,6 @@ class NearConfig(Block):
     )
 
     not_built: ClassVar[Mapping[str, str]] = {
-        **DETECTORS_NOT_BUILT,
         "smaller": "a second, smaller near input is not built yet; choose one input for the detector",
     }
 
@@ -133,6 +135,9 @@ class PipelineConfig(Block):
     labels: Annotated[Words, Field(min_length=1)] | None = Field(
         None, description="the recipe's own label space; left out: each detector's own"
     )
+    label_map: dict[Annotated[str, Field(min_length=1)], str] = Field(
+        default_factory=dict, description="a model's label to the one of `labels` that means the same"
+    )
     streams: Annotated[dict[Name, StreamConfig], Field(min_length=1, max_length=MAX_STREAMS)]
     near: NearConfig | None = Field(None, description="left out: nothing is answered near")
     far: FarConfig = FarConfig()
@@ -143,10 +148,10 @@ class PipelineConfig(Block):
     outbox: OutboxConfig = OutboxConfig()
     uplink: UplinkConfig = UplinkConfig()
     sinks: Annotated[tuple[SinkConfig, ...], Field(strict=False)] = ()
+    http: HttpConfig | None = Field(None, description="/healthz, /readyz and /metrics; left out: no HTTP")
     drain: Duration = Field(duration("10s"), description="how long a finished clip waits for the cloud")
 
     not_built: ClassVar[Mapping[str, str]] = {
-        "sinks.kind=socket": "socket sinks are not built yet; use jsonl or stdout",
         "tracker": "the tracker is not built yet; leave it out",
     }
 
@@ -178,11 +183,25 @@ class PipelineConfig(Block):
             faults.append((("scheduler", "policy"), f"{policy} needs a `near` detector, a link, or both"))
         if self.labels is not None and len(set(self.labels)) != len(self.labels):
             faults.append((("labels",), "a label is given twice"))
+        faults += self._label_map_faults()
         if self.scheduler.hedge.margin * 2 > self.deadline:
             faults.append((("scheduler", "hedge", "margin"), "takes more than half of the deadline"))
         if faults:
             raise MisfitError(*faults)
         return self
+
+    def _label_map_faults(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        if self.label_map and self.labels is None:
+            yield ("label_map",), "leads into `labels`, which is left out: say which labels the recipe has"
+            return
+        names = self.labels or ()
+        for label, means in self.label_map.items():
+            if means not in names:
+                close = nearest_label(means, names)
+                hint = f"; did you mean {close}?" if close else ""
+                yield ("label_map", label), f"{means} is none of `labels`{hint}"
+            if label in names:
+                yield ("label_map", label), f"{label} is itself one of `labels`: take it out of either"
 
 
 def load_pipeline(path: Path | str, overrides: Sequence[str] = ()) -> PipelineConfig:
@@ -207,6 +226,13 @@ def warnings(config: PipelineConfig) -> list[str]:
     elif config.scheduler.policy == "deadline" and config.near is not None:
         if config.scheduler.hedge.start == "never":
             said.append("hedge.start is never: an offloaded frame whose answer is late is missed")
-        if config.near.accuracy >= config.scheduler.ladder[0].accuracy:
+        rung, price = config.scheduler.ladder[0], config.scheduler.byte_price
+        gain = rung.accuracy - config.near.accuracy
+        if gain <= 0:
             said.append("near.accuracy is not below the ladder's: no frame is worth offloading")
+        elif rung.codec in LEVELS and price > 0:
+            said.append(
+                f"{rung.codec} is lossless and byte_price is {price:g} per kB: a picture above {gain / price:.0f} kB "
+                "is never worth offloading; set scheduler.byte_price: 0 if bytes cost you nothing"
+            )
     return said

@@ -17,6 +17,7 @@ class Counters:
     answered: Counter[AnsweredBy] = field(default_factory=Counter)
     shed: Counter[ShedReason] = field(default_factory=Counter)
     gated: int = 0
+    gated_why: Counter[str] = field(default_factory=Counter)
     on_time: int = 0
     unpaced: int = 0
     late_far: int = 0
@@ -73,6 +74,7 @@ class Counters:
                 for by, values in self.latencies_us.items()
                 if values
             },
+            "gated": dict(self.gated_why),
             "late_far": self.late_far,
             "uncommitted": self.uncommitted,
             "failed": self.failed,

@@ -14,6 +14,8 @@ from edge.answers import AnswerDesk
 from edge.counters import Counters
 from edge.encoder import Encoded, Encoder
 from edge.far_port import FarPort
+from edge.link_glance import LinkGlance
+from edge.link_log import LinkLog
 from edge.links.base import Link, LinkEvent
 from edge.near import NearRun, NearRunner
 from edge.outbox.port import Outbox
@@ -47,6 +49,7 @@ class Dispatcher(threading.Thread):
         desk: AnswerDesk,
         counters: Counters,
         clock_us: Callable[[], int],
+        link_log: LinkLog | None = None,
     ) -> None:
         super().__init__(name="dispatcher", daemon=True)
         self.scheduler = scheduler
@@ -57,6 +60,7 @@ class Dispatcher(threading.Thread):
         self._outbox = outbox
         self._desk = desk
         self._clock_us = clock_us
+        self._link_log = link_log
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._pending: dict[Key, Pending] = {}
         # Streams with a frame in the slot that nobody could take yet, and when its time will be up.
@@ -65,6 +69,7 @@ class Dispatcher(threading.Thread):
         self._stopping = False
         self._over = False
         self.idle = threading.Event()
+        self.glance = LinkGlance()  # replaced whole, so that other threads may read it
         self.far: FarPort | None = None
         if link is not None and encoder is not None:
             self.far = FarPort(
@@ -91,6 +96,14 @@ class Dispatcher(threading.Thread):
 
     def overwritten(self, frame: Frame) -> None:
         self._inbox.put(lambda: self._shed(frame, ShedReason.SLOT_OVERWRITTEN))
+
+    def stale(self, frame: Frame) -> None:
+        """The camera gave `frame` too late to be worth an answer."""
+        self._inbox.put(lambda: self._shed(frame, ShedReason.STALE_SOURCE))
+
+    def gated(self, frame: Frame, why: str) -> None:
+        """The gate of its stream let `frame` not pass."""
+        self._inbox.put(lambda: self._count_gated(frame, why))
 
     def near_done(self, run: NearRun) -> None:
         self._inbox.put(lambda: self._on_near(run))
@@ -156,6 +169,8 @@ class Dispatcher(threading.Thread):
         if now_us >= self._next_pacing_us:
             self._next_pacing_us = now_us + PACING_EVERY_US
             self._report_pacing(now_us)
+        if self._link_log is not None and self.far is not None:
+            self._link_log.look(self.far.degraded, now_us)
         if self._pending or self._waiting:
             self.idle.clear()
         elif self._inbox.empty():
@@ -163,12 +178,18 @@ class Dispatcher(threading.Thread):
 
     def _report_pacing(self, now_us: int) -> None:
         estimate = self.scheduler.far.link
-        rtt_us = estimate.rtt_us or 0
-        self._outbox.observe_live(
-            in_flight_bytes=self.scheduler.in_flight_bytes,
-            over_budget=not self.scheduler.far.breaker.in_budget,
+        self.glance = glance = LinkGlance(
+            at_us=now_us,
+            rtt_us=estimate.rtt_us,
+            rtt_min_us=estimate.rtt_min_us(now_us),
             bytes_per_s=estimate.measured_bytes_per_us(now_us) * 1e6,
-            queueing_us=max(0, rtt_us - estimate.rtt_min_us(now_us)),
+            in_flight_bytes=self.scheduler.in_flight_bytes,
+        )
+        self._outbox.observe_live(
+            in_flight_bytes=glance.in_flight_bytes,
+            over_budget=not self.scheduler.far.breaker.in_budget,
+            bytes_per_s=glance.bytes_per_s,
+            queueing_us=max(0, (glance.rtt_us or 0) - glance.rtt_min_us),
         )
 
     # -- frames -------------------------------------------------------------------------------------------
@@ -217,6 +238,12 @@ class Dispatcher(threading.Thread):
         self._outbox.gap(stream=frame.stream, seq=frame.seq, reason=GapReason.SHED, detail=reason.value)
         self._desk.shed(frame, reason)
 
+    def _count_gated(self, frame: Frame, why: str) -> None:
+        self.counters.gated += 1
+        self.counters.gated_why[why] += 1
+        self._outbox.gap(stream=frame.stream, seq=frame.seq, reason=GapReason.GATED, detail=why)
+        self._desk.gated(frame, why)
+
     # -- events -------------------------------------------------------------------------------------------
 
     def _on_near(self, run: NearRun) -> None:
@@ -233,7 +260,7 @@ class Dispatcher(threading.Thread):
         now_us = self._clock_us()
         pending = self._pending.get(encoded.key)
         if encoded.data is None or encoded.encoding is None:
-            self._do(self.scheduler.send_failed(encoded.key, "encode failed", now_us))
+            self._do(self.scheduler.send_failed(encoded.key, encoded.failed, now_us))
             return
         if pending is not None:
             pending.payload, pending.encoding = encoded.data, encoded.encoding

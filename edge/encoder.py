@@ -13,15 +13,18 @@ from pipelines.frame import Encoding, Picture
 
 log = logging.getLogger(__name__)
 
+_MOST_SAID = 64
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Encoded:
-    """A payload, or None when encoding failed. `encode_us` includes the wait for a thread."""
+    """A payload, or None when encoding failed, with the reason. `encode_us` includes the wait for a thread."""
 
     key: Key
     data: bytes | None
     encoding: Encoding | None
     encode_us: int
+    failed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,7 +37,8 @@ class _Order:
 
 
 class Encoder:
-    """`done` is called from a codec thread for every order."""
+    """`done` is called from a codec thread for every order. A reason not to encode is said once per stream: a camera
+    whose pictures the rung cannot carry would say it with every frame."""
 
     def __init__(
         self,
@@ -47,6 +51,7 @@ class Encoder:
         self._codec = codec
         self._done = done
         self._clock_us = clock_us
+        self._said: set[tuple[str, str]] = set()
         self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._run, name=f"encode-{i}", daemon=True) for i in range(threads)
@@ -72,11 +77,21 @@ class Encoder:
         while (order := self._orders.get()) is not None:
             data: bytes | None = None
             encoding: Encoding | None = None
+            failed = ""
             try:
                 data, encoding = self._codec.encode(order.picture, quality=order.quality, size=order.size)
             except NearfarError as error:
-                log.warning("cannot encode %s/%d: %s", *order.key, error)
-            except Exception:
+                failed = f"not encoded: {error}"
+                self._say_once(order.key[0], str(error))
+            except Exception as error:
+                failed = f"not encoded: {type(error).__name__}"
                 log.exception("cannot encode %s/%d", *order.key)
             encode_us = self._clock_us() - order.asked_us
-            self._done(Encoded(key=order.key, data=data, encoding=encoding, encode_us=encode_us))
+            self._done(
+                Encoded(key=order.key, data=data, encoding=encoding, encode_us=encode_us, failed=failed)
+            )
+
+    def _say_once(self, stream: str, words: str) -> None:
+        if (stream, words) not in self._said and len(self._said) < _MOST_SAID:
+            self._said.add((stream, words))
+            log.warning("stream %s cannot be offloaded, near answers: %s", stream, words)

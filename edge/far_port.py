@@ -51,6 +51,9 @@ class FarPort:
         self._pending = pending
         self._clock_us = clock_us
         self._far_input = (0, 0)
+        self._store_id = (
+            ""  # of the first worker that welcomed us: what it acked is in there and nowhere else
+        )
         self.degraded = ""
         self.connections = 0
 
@@ -109,6 +112,8 @@ class FarPort:
         """What the scheduler decides about something the link reported."""
         now_us = self._clock_us()
         match event:
+            case Connected() if not self._keeps_our_records(event.welcome):
+                return self._refuse(event, now_us)
             case Connected(lane=Lane.LIVE):
                 self.connections += 1
                 self.degraded = ""
@@ -133,6 +138,24 @@ class FarPort:
                 self._outbox.dropped(batch.batch)
             case Received():
                 return self._received(event, now_us)
+        return ()
+
+    def _keeps_our_records(self, welcome: session.Welcome) -> bool:
+        self._store_id = self._store_id or welcome.store_id
+        return welcome.store_id == self._store_id
+
+    def _refuse(self, event: Connected, now_us: int) -> Sequence[Action]:
+        """A worker with another record store: its acks would be about records that are elsewhere."""
+        words = (
+            f"this worker keeps its records in store {event.welcome.store_id}, the first one in "
+            f"{self._store_id}: give all workers of this agent one store.url, or start the agent anew"
+        )
+        if self.degraded != words:
+            log.warning("not using the far side: %s", words)
+        self.degraded = words
+        if event.lane is Lane.LIVE:
+            return self._scheduler.disconnected(words, now_us)
+        self._outbox.reachable(connected=False)
         return ()
 
     def _received(self, event: Received, now_us: int) -> Sequence[Action]:

@@ -12,6 +12,7 @@ from edge.scheduling.near_timeline import Key
 from pipelines.detectors.base import Cancelled, CancelToken, Detector
 from pipelines.errors import NearfarError
 from pipelines.frame import Picture
+from pipelines.pictures import for_detector
 from pipelines.result import Detections, Status
 
 log = logging.getLogger(__name__)
@@ -115,7 +116,7 @@ class NearRunner:
             status: Status | None = Status.FAILED
             detections = None
             try:
-                detections = self._detector.detect(picture, token)
+                detections = self._detector.detect(for_detector(picture), token)
                 status = Status.OK
             except Cancelled:
                 status = None

@@ -1,4 +1,5 @@
-"""The run directory: `frames.jsonl` with one line per captured frame, and `summary.json`.
+"""The run directory: `frames.jsonl` with one line per captured frame, `link.jsonl` with the link over time,
+`worst/` with pictures of the worst frames, and `summary.json`.
 
 Writing happens on a thread of its own behind a bounded inbox: callers never block, and a line that did not
 fit is counted in `lost`. A frame not answered far may still get a late far result, so its line is held
@@ -13,12 +14,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from edge.frame_lines import FrameLine, answer_line, gated_line, shed_line
 from edge.inbox import Inbox
 from edge.json_lines import JsonLines
-from pipelines.errors import ConfigError
-from pipelines.frame import Encoding, Frame, FrameId
+from edge.link_log import LinkSight
+from edge.worst import WorstPictures
+from pipelines.errors import ConfigError, Rejected
+from pipelines.frame import Frame, FrameId, Picture
 from pipelines.result import Answer, AnsweredBy, ShedReason
 
 log = logging.getLogger(__name__)
@@ -26,74 +29,14 @@ log = logging.getLogger(__name__)
 LATE_WINDOW_US = 2_000_000
 _INBOX_LIMIT = 8192
 _LOOK_EVERY_S = 0.1
-
-FrameLine = dict[str, Any]
-
-
-def answer_line(answer: Answer, *, late_far: bool = False) -> FrameLine:
-    """An answered frame as plain values. Times in ms, boxes in source pixels; no answer is null, never []."""
-    return {
-        **_identity(answer.id, answer.captured_unix_us),
-        "outcome": "answered",
-        "answered_by": answer.answered_by.value,
-        "status": answer.status.value,
-        "latency_ms": _ms(answer.latency_us),
-        "deadline_ms": _ms(answer.deadline_us),
-        "on_time": answer.on_time,
-        "paced": answer.paced,
-        "late_far": late_far,
-        "reason": answer.reason,
-        "link": answer.link,
-        "encoding": None if answer.encoding is None else _encoding(answer.encoding),
-        "model": answer.model,
-        "detections": None if answer.detections is None else answer.detections.as_rows(),
-        "timing": {name: _ms(us) for name, us in answer.timing_us.items()},
-    }
+_PICTURES_WAITING = 8  # references to whole pictures, so memory stays small whatever happens
+_FILES = ("frames.jsonl", "link.jsonl", "summary.json", "report.html", "worst")
 
 
-def shed_line(frame: Frame, frame_id: FrameId, reason: ShedReason) -> FrameLine:
-    """A frame that was given up, with the reason; it has no answer and no times."""
-    return {
-        **_identity(frame_id, frame.captured_unix_us),
-        "outcome": "shed",
-        "answered_by": None,
-        "status": None,
-        "latency_ms": None,
-        "deadline_ms": None,
-        "on_time": False,
-        "paced": frame.paced,
-        "late_far": False,
-        "reason": reason.value,
-        "link": "",
-        "encoding": None,
-        "model": "",
-        "detections": None,
-        "timing": {},
-    }
-
-
-def _identity(frame_id: FrameId, captured_unix_us: int) -> FrameLine:
-    return {
-        "agent": frame_id.agent,
-        "run": frame_id.run.hex(),
-        "stream": frame_id.stream,
-        "seq": frame_id.seq,
-        "captured_unix_ms": _ms(captured_unix_us),
-    }
-
-
-def _encoding(encoding: Encoding) -> dict[str, object]:
-    return {
-        "codec": encoding.codec,
-        "quality": encoding.quality,
-        "width": encoding.width_px,
-        "height": encoding.height_px,
-        "bytes": encoding.body_bytes,
-    }
-
-
-def _ms(us: int) -> float:
-    return us / 1000
+@dataclass(frozen=True, slots=True, eq=False)
+class _Picture:
+    answer: Answer
+    picture: Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +61,20 @@ class _Held:
     late_far: bool = False
 
 
+_Event = Answer | LinkSight | _Picture | _Shed | _Late | _Settled
+
+
 def set_earlier_run_aside(path: Path) -> None:
     """Move the files of an earlier run to `earlier-N`, so that lines and summary are of one run. ConfigError."""
-    files = [path / "frames.jsonl", path / "summary.json"]
-    if not any(file.exists() for file in files):
+    files = [path / name for name in _FILES if (path / name).exists()]
+    if not files:
         return
     number = 1 + sum(1 for _ in path.glob("earlier-*"))
     aside = path / f"earlier-{number}"
     try:
         aside.mkdir()
         for file in files:
-            if file.exists():
-                file.rename(aside / file.name)
+            file.rename(aside / file.name)
     except OSError as error:
         raise ConfigError(
             f"{path} holds an earlier run that cannot be moved to {aside.name}: {error.strerror}; "
@@ -157,13 +102,18 @@ class RunDir:
         self._late_window_us = late_window_us
         set_earlier_run_aside(path)
         self._file = JsonLines(path / "frames.jsonl")
-        self._inbox: Inbox[Answer | _Shed | _Late | _Settled] = Inbox(limit)
+        self._links: JsonLines | None = None  # made with its first line: an agent without a link has none
+        self._worst = WorstPictures(path / "worst")
+        self._picture_room = threading.Semaphore(_PICTURES_WAITING)
+        self._inbox: Inbox[_Event] = Inbox(limit)
         self._held: OrderedDict[FrameId, _Held] = OrderedDict()
         self._refused_lines = 0
         self._unwritten = 0
         self._late_refused = 0
         self._late_missed = 0
         self.lines = 0
+        self.link_lost = 0
+        self.pictures_missed = 0
         self._thread = threading.Thread(target=self._run, name="run-dir", daemon=True)
         self._thread.start()
 
@@ -177,15 +127,30 @@ class RunDir:
         """Late far results that could not be marked in their frame's line any more."""
         return self._late_refused + self._late_missed
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: Answer, picture: Picture | None = None) -> None:
+        """An answer was released. Its `picture` is only held, and made small later, if it is among the worst."""
         self._refused_lines += not self._inbox.put(answer)
+        if picture is None or not self._worst.may_enter(answer):
+            return
+        if not self._picture_room.acquire(blocking=False):
+            self.pictures_missed += 1
+        elif not self._inbox.put(_Picture(answer, picture)):
+            self.pictures_missed += 1
+            self._picture_room.release()
 
     def shed(self, frame: Frame, frame_id: FrameId, reason: ShedReason) -> None:
         self._refused_lines += not self._inbox.put(_Shed(shed_line(frame, frame_id, reason)))
 
+    def gated(self, frame: Frame, frame_id: FrameId, why: str) -> None:
+        self._refused_lines += not self._inbox.put(_Shed(gated_line(frame, frame_id, why)))
+
     def late_far(self, frame_id: FrameId) -> None:
         """A far result came after another answer was given: marked in the frame's line while that is held."""
         self._late_refused += not self._inbox.put(_Late(frame_id))
+
+    def link(self, sight: LinkSight) -> None:
+        """How the link looks now; a line that does not fit is counted in `link_lost`."""
+        self.link_lost += not self._inbox.put(sight)
 
     def settled(self, frame_id: FrameId) -> None:
         """Nothing more can come for this frame: its line need not be held."""
@@ -222,14 +187,21 @@ class RunDir:
             for event in events:
                 self._on(event)
             self._write_passed()
-            self._guarded(self._file.flush)
+            self._flush()
         for held in self._held.values():
             self._write(answer_line(held.answer, late_far=held.late_far))
         self._held.clear()
-        self._guarded(self._file.flush)
+        self._flush()
         self._guarded(self._file.close)
+        if self._links is not None:
+            self._guarded(self._links.close)
 
-    def _on(self, event: Answer | _Shed | _Late | _Settled) -> None:
+    def _flush(self) -> None:
+        self._guarded(self._file.flush)
+        if self._links is not None:
+            self._guarded(self._links.flush)
+
+    def _on(self, event: _Event) -> None:
         match event:
             case Answer(answered_by=AnsweredBy.FAR):
                 self._write(answer_line(event))
@@ -237,6 +209,10 @@ class RunDir:
                 self._held[event.id] = _Held(event, self._clock_us() + self._late_window_us)
             case _Shed(line):
                 self._write(line)
+            case LinkSight():
+                self._write_link(event)
+            case _Picture(answer, picture):
+                self._keep_picture(answer, picture)
             case _Late(frame_id):
                 if (held := self._held.get(frame_id)) is not None:
                     held.late_far = True
@@ -259,6 +235,24 @@ class RunDir:
         except OSError as error:
             self._unwritten += 1
             log.warning("run directory %s: %s", self.path, error)
+
+    def _write_link(self, sight: LinkSight) -> None:
+        try:
+            if self._links is None:
+                self._links = JsonLines(self.path / "link.jsonl")
+            self._links.write(sight.as_line())
+        except (OSError, ConfigError) as error:
+            self.link_lost += 1
+            log.warning("run directory %s: %s", self.path, error)
+
+    def _keep_picture(self, answer: Answer, picture: Picture) -> None:
+        try:
+            self._worst.add(answer, picture)
+        except (OSError, Rejected) as error:
+            self.pictures_missed += 1
+            log.warning("run directory %s: %s", self.path, error)
+        finally:
+            self._picture_room.release()
 
     def _guarded(self, step: Callable[[], None]) -> None:
         try:

@@ -1,8 +1,9 @@
 """What a run amounts to: the laws as numbers that add up, and the state of link, outbox and sinks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from edge.capture.state import StreamStatus
 from edge.dispatcher import Dispatcher
 from edge.links.base import Link
 from edge.outbox.stats import OutboxStats
@@ -27,10 +28,7 @@ def summary_of(
     return {
         **dispatcher.counters.summary(pending=dispatcher.pending_frames + in_slots),
         "outbox": {**asdict(outbox), "adds_up": outbox.balance == 0},
-        "sinks": {
-            sink.name: {"written": sink.written, "dropped": sink.dropped, "failed": sink.failed}
-            for sink in sinks
-        },
+        "sinks": {sink.name: sink.summary() for sink in sinks},
         "link": None
         if link is None or far is None
         else {
@@ -46,5 +44,27 @@ def summary_of(
         "margin_ms": round(scheduler.wake_up.margin_us / 1000, 2),
         "run_dir": None
         if run_dir is None
-        else {"lines": run_dir.lines, "lost": run_dir.lost, "late_unmarked": run_dir.late_unmarked},
+        else {
+            "lines": run_dir.lines,
+            "lost": run_dir.lost,
+            "late_unmarked": run_dir.late_unmarked,
+            "link_lost": run_dir.link_lost,
+            "pictures_missed": run_dir.pictures_missed,
+        },
+    }
+
+
+def streams_summary(states: Mapping[str, StreamStatus], *, now_us: int) -> dict[str, object]:
+    """How each stream is doing, plain values for JSON; `for_s` = in this state for so long."""
+    return {
+        name: {
+            "state": status.state.value,
+            "reason": status.reason,
+            "for_s": round((now_us - status.since_us) / 1e6, 1),
+            "size": f"{status.width_px}x{status.height_px}",
+            "captured": status.frames,
+            "stale": status.stale,
+            "reconnects": status.reconnects,
+        }
+        for name, status in states.items()
     }

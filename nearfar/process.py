@@ -4,6 +4,8 @@ Exit codes: 0 done, 1 failure or a promise broken, 2 usage or configuration (wit
 it), 130 interrupted. Logs go to stderr, so that stdout stays for answers and the one JSON ready line.
 """
 
+import contextlib
+import errno
 import json
 import logging
 import os
@@ -13,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -20,8 +23,10 @@ from pipelines.errors import ConfigError, NearfarError
 
 DONE, FAILED, MISCONFIGURED, INTERRUPTED = 0, 1, 2, 130
 LOG_LEVELS = ("debug", "info", "warning", "error")
-_STOPPING = (signal.SIGTERM, signal.SIGINT)
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SAME_WISH_S = 1.0
+_LOOK_S = 0.02
+_OUTPUT_FAILED = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT)
 
 
 def set_up_logging(level: str = "warning") -> None:
@@ -36,14 +41,17 @@ def set_up_logging(level: str = "warning") -> None:
 
 def ready(**fields: Any) -> None:
     """Tell whoever started us, in one JSON line on stdout, that we serve: `{"ready": true, ...}`."""
+    if sys.stdout is None:  # started with its output closed: nobody listens
+        return
     # One write: print would write the line's end by itself, and another thread's output could come between.
     sys.stdout.write(json.dumps({"ready": True, **fields}) + "\n")
     sys.stdout.flush()
 
 
 def stop_on_signals(then: Callable[[], None] | None = None) -> threading.Event:
-    """An event set by the first SIGTERM or SIGINT, after which `then` is called; a second one, a second or more
-    later, ends the process (supervisors signal a process and its group in one breath: that is one wish).
+    """An event set by the first SIGTERM, SIGINT or SIGHUP, after which `then` is called; a second one, a second or
+    more later, ends the process (supervisors signal a process and its group in one breath: that is one wish).
+    A SIGHUP that was ignored from the start (`nohup`) stays ignored.
 
     Call once, from the main thread. Python runs signal handlers between any two steps of the main thread,
     where setting an Event could meet its own lock; so the handler does nothing and a thread reads the
@@ -53,14 +61,15 @@ def stop_on_signals(then: Callable[[], None] | None = None) -> threading.Event:
     reading, writing = socket.socketpair()
     writing.setblocking(False)
     signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
-    for number in _STOPPING:
+    stopping = [n for n in _STOPPING if n != signal.SIGHUP or signal.getsignal(n) is not signal.SIG_IGN]
+    for number in stopping:
         signal.signal(number, _noted)
 
     def watch() -> None:
         asked_s = 0.0
         with reading, writing:
             while number := reading.recv(1):
-                if number[0] not in _STOPPING:
+                if number[0] not in stopping:
                     continue
                 if stop.is_set() and time.monotonic() - asked_s < SAME_WISH_S:
                     continue
@@ -80,6 +89,45 @@ def _noted(_number: int, _frame: FrameType | None) -> None:
     """A handler must exist for the wake-up socket to hear of the signal."""
 
 
+def start_unless_stopped(
+    stop: threading.Event, start: Callable[[], None], *, patience_s: float = 0.0
+) -> bool:
+    """Whether `start` came to its end, at most `patience_s` after `stop` was set; what it raises is raised here.
+
+    It runs on a thread of its own, because loading a model is C code that nothing interrupts. False: it may still be
+    at work; nothing it began is of use to anybody, so `leave` the process.
+    """
+    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+    over = threading.Event()
+
+    def run() -> None:
+        try:
+            start()
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            ended.put(error)
+        else:
+            ended.put(None)
+        over.set()
+
+    threading.Thread(target=run, name="start", daemon=True).start()
+    while not over.wait(_LOOK_S):
+        if stop.is_set() and not over.wait(patience_s):
+            return False
+    error = ended.get()
+    if error is not None:
+        raise error
+    return True
+
+
+def leave(code: int) -> None:
+    """End the process now, without waiting for threads that are inside C code."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+    os._exit(code)
+
+
 def main_guard(run: Callable[[], int | None]) -> int:
     """The exit code of `run`, every error it lets out told in words on stderr.
 
@@ -87,7 +135,9 @@ def main_guard(run: Callable[[], int | None]) -> int:
     traceback: they are what a report needs.
     """
     try:
-        return run() or DONE
+        code = run() or DONE
+        if sys.stdout is not None:
+            sys.stdout.flush()  # what fails now would fail at the end of the process, where nobody can tell it
     except ConfigError as error:
         for problem in error.problems:
             print(problem, file=sys.stderr)
@@ -100,9 +150,24 @@ def main_guard(run: Callable[[], int | None]) -> int:
     except NearfarError as error:
         print(f"error: {error}", file=sys.stderr)
         return FAILED
-    except BrokenPipeError:
-        # The reader of our output went away (`nearfar records | head`): no more can be said there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        # A failed write to an open file names no file; ours are told at their own doors, this one is our output.
+        if error.filename is not None or error.errno not in _OUTPUT_FAILED:
+            raise
+        if not isinstance(error, BrokenPipeError):  # that is `nearfar records | head`, and nobody's fault
+            print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
+        _give_output_up()
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+    return code
+
+
+def _give_output_up() -> None:
+    """No more can be said on standard output; what waits there must not fail again when the process ends."""
+    if sys.stdout is None:
+        return
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

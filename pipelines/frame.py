@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Picture = NDArray[np.uint8]
-"""Pixels as `uint8 [height, width, 3]`, channels in BGR order (OpenCV's)."""
+Picture = NDArray[np.uint8 | np.uint16]
+"""Pixels as `uint8` or `uint16`, `[height, width, 3]` in BGR order (OpenCV's) or `[height, width]` for one channel
+(gray, thermal, depth). What detectors see is made of it by `pipelines.pictures.for_detector`."""
 
 RUN_BYTES = 16
 

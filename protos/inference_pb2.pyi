@@ -87,7 +87,7 @@ GAP_REASON_EVICTED: GapReason
 GAP_REASON_INTERRUPTED: GapReason
 
 class ToWorker(_message.Message):
-    __slots__ = ("hello", "frame_head", "frame_body", "cancel", "ping", "have", "bulk_batch", "goodbye", "pong")
+    __slots__ = ("hello", "frame_head", "frame_body", "cancel", "ping", "have", "bulk_batch", "goodbye", "pong", "frame")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     FRAME_HEAD_FIELD_NUMBER: _ClassVar[int]
     FRAME_BODY_FIELD_NUMBER: _ClassVar[int]
@@ -97,6 +97,7 @@ class ToWorker(_message.Message):
     BULK_BATCH_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
+    FRAME_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     frame_head: FrameHead
     frame_body: FrameBody
@@ -106,7 +107,8 @@ class ToWorker(_message.Message):
     bulk_batch: BulkBatch
     goodbye: Goodbye
     pong: Pong
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., frame_head: _Optional[_Union[FrameHead, _Mapping]] = ..., frame_body: _Optional[_Union[FrameBody, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., have: _Optional[_Union[Have, _Mapping]] = ..., bulk_batch: _Optional[_Union[BulkBatch, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ...) -> None: ...
+    frame: Frame
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., frame_head: _Optional[_Union[FrameHead, _Mapping]] = ..., frame_body: _Optional[_Union[FrameBody, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., have: _Optional[_Union[Have, _Mapping]] = ..., bulk_batch: _Optional[_Union[BulkBatch, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., frame: _Optional[_Union[Frame, _Mapping]] = ...) -> None: ...
 
 class ToAgent(_message.Message):
     __slots__ = ("welcome", "result", "reject", "ack", "pong", "need", "credit", "error", "ping")
@@ -261,6 +263,14 @@ class FrameBody(_message.Message):
     seq: int
     data: bytes
     def __init__(self, stream: _Optional[int] = ..., seq: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class Frame(_message.Message):
+    __slots__ = ("head", "body")
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    head: FrameHead
+    body: FrameBody
+    def __init__(self, head: _Optional[_Union[FrameHead, _Mapping]] = ..., body: _Optional[_Union[FrameBody, _Mapping]] = ...) -> None: ...
 
 class Cancel(_message.Message):
     __slots__ = ("stream", "seq")

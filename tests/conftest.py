@@ -1,5 +1,6 @@
 """What every test lives by: nothing is left running, and a missing service is only a skip on a developer's machine."""
 
+import logging
 import os
 import shutil
 import threading
@@ -22,6 +23,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if os.environ.get("CI"):
                 pytest.fail(words)
             pytest.skip(words)
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """A command run in this process sets the log level for good; the next test reads its own logs all the same."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    for handler in set(root.handlers) - set(handlers):
+        root.removeHandler(handler)
 
 
 @pytest.fixture(autouse=True)

@@ -1,14 +1,15 @@
 """The ZeroMQ listener: one ROUTER on one thread, a session of the service per routing id.
 
 It only moves messages: ids it does not know get a session (which asks for a Hello), what cannot be read is
-answered with an error and the connection kept. Other threads never touch the socket: they queue and wake it.
-A peer that cannot take more within `max_queued` messages is told so by `send` returning False; one that is
-gone, or silent for `silent_us`, ends its session.
+answered with an error and the connection kept. Whoever answers sends on its own thread, under the socket's
+lock: waking the listener for it would cost more than the send. A peer that cannot take more within `max_queued`
+messages is told so by `send` returning False; one that is gone, or silent for `silent_us`, ends its session.
 """
 
 import contextlib
 import logging
 import os
+import select
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from protos.wire.multipart import Parts, pack_to_agent, unpack_to_worker
 log = logging.getLogger(__name__)
 
 _SNDHWM = 64
+_MORE = zmq.SNDMORE | zmq.NOBLOCK
 _MESSAGES_PER_TURN = 64
 _CONGESTED_POLL_MS = 5
 _IDLE_POLL_MS = 1000
@@ -38,21 +40,20 @@ class _ZmqPeer:
         self.routing_id = routing_id
         self.queue: deque[Parts] = deque()
         self.gone = False
+        self.lost = False  # found out while sending; the listener ends it
         self.closing = False
         self.heard_us = 0
         self.session: Session | None = None
         self._listener = listener
 
     def send(self, message: ToAgent) -> bool:
-        if self.gone or self.closing or len(self.queue) >= self._listener.max_queued:
+        if self.gone or self.closing:
             return False
-        self.queue.append(pack_to_agent(message))
-        self._listener.wake(self)
-        return True
+        return self._listener.transmit(self, pack_to_agent(message))
 
     def close(self) -> None:
         self.closing = True
-        self._listener.wake(self)
+        self._listener.look_at(self)
 
 
 class ZmqListener:
@@ -79,11 +80,11 @@ class ZmqListener:
         self._max_peers = max_peers
         self._silent_us = silent_us
         self._peers: dict[bytes, _ZmqPeer] = {}
-        self._ready: deque[_ZmqPeer] = deque()
+        self._attention: deque[_ZmqPeer] = deque()
         self._congested: list[_ZmqPeer] = []
+        self._socket_lock = threading.Lock()
         self._stopping = False
         self._wake_fd = -1
-        self._thread_id = 0
         self._checked_us = 0
         self._fd_lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="nearfar-zmq-listener", daemon=True)
@@ -118,11 +119,24 @@ class ZmqListener:
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread.start()
 
-    def wake(self, peer: _ZmqPeer) -> None:
-        """`peer` has something to send or is to be closed."""
-        self._ready.append(peer)
-        if threading.get_ident() != self._thread_id:
+    def transmit(self, peer: _ZmqPeer, parts: Parts) -> bool:
+        """Send now, on the caller's thread, or queue behind what waits; False if the peer takes no more."""
+        with self._socket_lock:
+            if peer.gone or self._router.closed or len(peer.queue) >= self.max_queued:
+                return False
+            peer.queue.append(parts)
+            if len(peer.queue) > 1:
+                return True
+            # Sending may have used up the descriptor's word that something came in: then the listener looks.
+            look = not self._send_queued(peer) or bool(int(self._router.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+        if look:
             self._signal()
+        return True
+
+    def look_at(self, peer: _ZmqPeer) -> None:
+        """`peer` is to be closed once its queue is empty."""
+        self._attention.append(peer)
+        self._signal()
 
     def stop(self) -> None:
         """Hand over what is queued, end every session and the thread. Safe to call twice."""
@@ -137,20 +151,18 @@ class ZmqListener:
                 os.eventfd_write(self._wake_fd, 1)
 
     def _run(self) -> None:
-        self._thread_id = threading.get_ident()
-        poller = zmq.Poller()
-        poller.register(self._router, zmq.POLLIN)
-        poller.register(self._wake_fd, zmq.POLLIN)
+        poll = select.poll()
+        poll.register(self._router.fileno(), select.POLLIN)
+        poll.register(self._wake_fd, select.POLLIN)
         more = False
         try:
             while not self._stopping:
                 wait_ms = 0 if more else _CONGESTED_POLL_MS if self._congested else _IDLE_POLL_MS
-                poller.poll(wait_ms)
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self._wake_fd)
+                if any(fd == self._wake_fd for fd, _ in poll.poll(wait_ms)):
+                    with contextlib.suppress(BlockingIOError):
+                        os.eventfd_read(self._wake_fd)
                 self._flush()  # replies go out before more work comes in
                 more = self._receive()
-                self._flush()
                 self._forget_silent(self._clock_us())
         except Exception:
             log.exception("the ZeroMQ listener died; no agent can reach this worker")
@@ -161,11 +173,21 @@ class ZmqListener:
         """Take up to a turn's worth of messages; whether more may wait."""
         for _ in range(_MESSAGES_PER_TURN):
             try:
-                frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
+                with self._socket_lock:
+                    frames = self._take_message()
             except zmq.Again:
                 return False
             self._handle(frames, self._clock_us())
         return True
+
+    def _take_message(self) -> list[zmq.Frame]:
+        """Under the socket's lock. A frame knows whether one follows; `recv_multipart` asks the socket each time."""
+        frame = self._router.recv(zmq.NOBLOCK, copy=False)
+        frames = [frame]
+        while frame.more:
+            frame = self._router.recv(zmq.NOBLOCK, copy=False)
+            frames.append(frame)
+        return frames
 
     def _handle(self, frames: Sequence[zmq.Frame], arrived_us: int) -> None:
         routing_id = frames[0].bytes
@@ -196,28 +218,38 @@ class ZmqListener:
             session.refuse("this message could not be served; the worker's log says why")
 
     def _flush(self) -> None:
-        waiting, self._congested = self._congested, []
-        for peer in waiting:
-            self._send_queued(peer)
-        while self._ready:
-            self._send_queued(self._ready.popleft())
+        """Send what was held up; end the peers that are gone or to be closed."""
+        if not self._congested and not self._attention:
+            return
+        with self._socket_lock:
+            waiting, self._congested = self._congested, []
+            for peer in waiting:
+                self._send_queued(peer)
+            lost = [p for p in self._attention if p.lost or (p.closing and not p.queue)]
+            self._attention = deque(p for p in self._attention if p not in lost)
+        for peer in lost:
+            self._forget(peer)
 
-    def _send_queued(self, peer: _ZmqPeer) -> None:
-        while peer.queue and not peer.gone:
+    def _send_queued(self, peer: _ZmqPeer) -> bool:
+        """Under the socket's lock. False if the listener has to look at it again."""
+        while peer.queue and not peer.lost:
             try:
-                self._router.send_multipart([peer.routing_id, *peer.queue[0]], zmq.NOBLOCK)
+                kind, header = peer.queue[0]
+                self._router.send(peer.routing_id, _MORE)
+                self._router.send(kind, _MORE)
+                self._router.send(header, zmq.NOBLOCK)
             except zmq.Again:
                 if peer not in self._congested:
                     self._congested.append(peer)
-                return
+                return False
             except zmq.ZMQError as error:
                 if error.errno != zmq.EHOSTUNREACH:
                     log.warning("sending to an agent failed: %s", error)
-                self._forget(peer)
-                return
+                peer.lost = True
+                self._attention.append(peer)
+                return False
             peer.queue.popleft()
-        if peer.closing:
-            self._forget(peer)
+        return not peer.closing
 
     def _forget(self, peer: _ZmqPeer) -> None:
         if peer.gone:
@@ -239,8 +271,9 @@ class ZmqListener:
         self._flush()
         for peer in list(self._peers.values()):
             self._forget(peer)
-        # what libzmq has accepted still goes out; a dead peer may hold it up this long and no longer
-        self._router.close(200)
+        with self._socket_lock:
+            # what libzmq has accepted still goes out; a dead peer may hold it up this long and no longer
+            self._router.close(200)
         self._context.term()
         with self._fd_lock:
             os.close(self._wake_fd)

@@ -11,6 +11,8 @@ from pipelines.frame import Encoding
 from protos.wire.live import FrameHead
 from protos.wire.session import RejectReason
 
+_CHANNELS, _BITS = (1, 3), (8, 16)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadLimits:
@@ -64,6 +66,11 @@ def judge(head: FrameHead, *, limits: PayloadLimits, queue: QueueState) -> Refus
         return Refusal(RejectReason.TOO_LARGE, size)
     if head.encoding.body_bytes == 0 or head.encoding.width_px == 0 or head.encoding.height_px == 0:
         return Refusal(RejectReason.BAD_PAYLOAD, "a frame needs a body and a picture size")
+    if head.encoding.channels not in _CHANNELS or head.encoding.bits not in _BITS:
+        return Refusal(
+            RejectReason.BAD_PAYLOAD,
+            f"{head.encoding.channels} channels of {head.encoding.bits} bits: a picture has 1 or 3 of 8 or 16",
+        )
     if not queue.model_ready:
         return Refusal(RejectReason.NO_MODEL, "the model broke and is being loaded again")
     if queue.frames + 1 > queue.max_frames:

@@ -3,18 +3,21 @@
 `commit` is one transaction and survives a power loss once it returned. It is idempotent, and far results and
 given answers commute: in any order, in any number of commits and repeats, the row ends the same. An answer
 is given once, so of two different ones the first to arrive stays; late flags and missing boxes are added.
+Several workers on one host may share one SQLite file: each commit waits its turn, up to 5 s.
 """
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import case, create_engine, event, func, select
+from sqlalchemy import case, func, select
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, StatementError
 
+from cloud.store.engine import WRITES, open_engine
 from cloud.store.row import KEY, RecordRow, far_row, gap_row, given_row, row_of
 from cloud.store.tables import FORMAT, gaps, meta, metadata, records
 from pipelines.errors import ConfigError, Fatal, Rejected, Retryable
@@ -44,6 +47,7 @@ _FAR = (
     "far_received_unix_us",
 )
 _READ_ROWS = 500
+_DAMAGED = ("not a database", "malformed")
 
 
 def open_store(url: str, *, read_only: bool = False) -> "RecordStore":
@@ -79,7 +83,8 @@ class RecordStore:
 
     def __init__(self, url: URL, *, read_only: bool) -> None:
         self.url = url.render_as_string(hide_password=True)
-        self._engine = _engine(url, read_only=read_only)
+        self._engine = open_engine(url, read_only=read_only)
+        self._writing = self._engine.execution_options(**{WRITES: True})
         try:
             self.store_id = self._prepare(url, read_only=read_only)
         except BaseException:
@@ -88,7 +93,7 @@ class RecordStore:
 
     def _prepare(self, url: URL, *, read_only: bool) -> str:
         try:
-            with self._engine.begin() as connection:
+            with (self._engine if read_only else self._writing).begin() as connection:
                 if not read_only:
                     metadata.create_all(connection)
                     for key, value in (("store_id", secrets.token_hex(16)), ("format", str(FORMAT))):
@@ -96,7 +101,7 @@ class RecordStore:
                 pairs = connection.execute(select(meta.c.key, meta.c.value))
                 found: dict[str, str] = {row[0]: row[1] for row in pairs}
         except DBAPIError as error:
-            if "not a database" in str(error.orig) or "malformed" in str(error.orig):
+            if any(words in str(error.orig) for words in _DAMAGED):
                 raise Fatal(
                     f"{url.database} is damaged ({error.orig}); move it away, or restore a copy, and start again"
                 ) from error
@@ -135,7 +140,7 @@ class RecordStore:
             far_rows = [far_row(record, now_unix_us) for record in far]
             given_rows = [given_row(record, now_unix_us) for record in given]
             gap_rows = [gap_row(agent, gap) for agent, gap in gaps]
-            with self._engine.begin() as connection:
+            with self._writing.begin() as connection:
                 if far_rows:
                     connection.execute(_UPSERT_FAR, far_rows)
                 if given_rows:
@@ -158,7 +163,7 @@ class RecordStore:
         """Every row by identity, or the newest by arrival first. Read in pages, with no lock held between."""
         order: Sequence[Any] = (records.c.received_unix_us.desc(),) if newest_first else ()
         statement = select(records).order_by(*order, *(records.c[k] for k in KEY)).limit(limit)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             for part in (
                 connection.execution_options(yield_per=_READ_ROWS).execute(statement).mappings().partitions()
             ):
@@ -168,12 +173,12 @@ class RecordStore:
         """One per row, ordered; a list, so that whoever checks the promise of one row per frame can see two."""
         columns = [records.c[k] for k in KEY]
         statement = select(*columns).order_by(*columns)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return [FrameId(a, bytes.fromhex(r), s, n) for a, r, s, n in connection.execute(statement)]
 
     def gaps(self) -> list[tuple[str, Gap]]:
         """`(agent, gap)`, ordered."""
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             found = connection.execute(select(gaps).order_by(*gaps.primary_key.columns)).all()
         return [
             (
@@ -193,7 +198,7 @@ class RecordStore:
     def counts(self) -> dict[str, int]:
         """`records`, one per answerer (`near`, …; `unknown` = outcome not here yet), `on_time`, `late_far`, `gaps`."""
         late = records.c.far_status.is_not(None) & (records.c.answered_by != AnsweredBy.FAR.value)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             answerers = connection.execute(
                 select(records.c.answered_by, func.count()).group_by(records.c.answered_by)
             )
@@ -214,21 +219,22 @@ class RecordStore:
             "gaps": int(gap_count),
         }
 
-
-def _engine(url: URL, *, read_only: bool) -> Engine:
-    # the writer thread and readers on other threads each get their own connection from the pool
-    engine = create_engine(url, connect_args={"timeout": 5.0})
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _: object) -> None:
-        if read_only:
-            connection.execute("PRAGMA query_only=ON")
-            return
-        connection.execute("PRAGMA journal_mode=WAL")
-        # an agent forgets what was acked, so an acked commit must survive a power loss
-        connection.execute("PRAGMA synchronous=FULL")
-
-    return engine
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        """A connection to read with. Fatal for a damaged file, Retryable when the disk refuses for now."""
+        path = self._engine.url.database
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except DBAPIError as error:
+            if any(words in str(error.orig) for words in _DAMAGED):
+                raise Fatal(
+                    f"{path} is damaged ({error.orig}); restore a copy, or save what is left "
+                    f"with: sqlite3 {path} .recover"
+                ) from error
+            raise Retryable(f"the record store {path} cannot be read: {error.orig}") from error
+        except (ValueError, LookupError, TypeError) as error:
+            raise Fatal(f"{path} holds a row that no nearfar wrote ({error}); restore a copy") from error
 
 
 def _statement(columns: Sequence[str], fill: Sequence[str] = ()) -> Any:

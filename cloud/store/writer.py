@@ -41,7 +41,8 @@ class Store(Protocol):
 class Entry:
     """What is acknowledged together; `to` is whom to tell, as the submitter knows it.
 
-    `set_aside` counts rows of a batch that can never be stored: they are not among the rows here.
+    `set_aside` counts rows of a batch that can never be stored: they are not among the rows here. `submitted_us`
+    is the submitter's clock, for measuring how long an ack takes.
     """
 
     far: Sequence[Record] = ()
@@ -50,6 +51,7 @@ class Entry:
     to: object = None
     batch: int | None = None
     set_aside: int = 0
+    submitted_us: int = 0
 
     @property
     def weight(self) -> int:
@@ -123,6 +125,7 @@ class StoreWriter:
         self._writing = 0
         self._stopping = False
         self._flush = False
+        self._idle = False
         self.trouble = ""
         self.committed = 0
         self.rejected = 0
@@ -146,7 +149,8 @@ class StoreWriter:
                 return False
             self._pending.append(entry)
             self._rows += entry.weight
-            self._changed.notify_all()
+            if self._idle:  # else it looks by itself when the time between two commits is over
+                self._changed.notify_all()
             return True
 
     def count_in(self, counter: Callable[[str, str, Callable[[], float]], None]) -> None:
@@ -185,7 +189,9 @@ class StoreWriter:
         last_us = self._clock_us() - self._commit_every_us
         while True:
             with self._changed:
+                self._idle = True
                 self._changed.wait_for(lambda: self._pending or self._stopping)
+                self._idle = False
                 wait_us = last_us + self._commit_every_us - self._clock_us()
                 if wait_us > 0:  # the first after a pause goes at once, the rest in groups
                     self._changed.wait_for(lambda: self._stopping or self._flush, wait_us / 1e6)

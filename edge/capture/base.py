@@ -8,7 +8,7 @@ from pipelines.frame import Picture
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Size of the pictures a source gives, and how many it gives per second."""
+    """Size of the pictures a source gives, and how many it gives per second; 0 = not known."""
 
     width_px: int
     height_px: int
@@ -19,7 +19,10 @@ class Source(Protocol):
     """Used by one thread at a time."""
 
     def open(self) -> Shape:
-        """Get ready for the first picture. Raises ConfigError when a person must change what was asked for."""
+        """Get ready for the first picture.
+
+        Raises ConfigError when a person must change what was asked for, Retryable when a camera is not there now.
+        """
         ...
 
     def read(self) -> Picture | None:
@@ -28,4 +31,14 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Give everything back; twice is harmless, and so is closing what was never opened."""
+        ...
+
+
+class LiveSource(Source, Protocol):
+    """One connection to a camera. `open` and `read` may hang in C code: whoever calls them must be able to go on
+    without them. None from `read` is the end of the connection."""
+
+    @property
+    def pts_us(self) -> int | None:
+        """When the camera made the last picture, on a clock of its own; None if it does not say."""
         ...

@@ -1,8 +1,7 @@
-"""The reader of one stream: a thread that decodes ahead, publishes at the right moment and never waits for
+"""The reader of a file or a folder: a thread that decodes ahead, publishes at the right moment and never waits for
 anyone downstream.
 
-Every frame gets its seq before it can be lost, so whatever becomes of it is counted. `every` is the
-exception that waits: pull-driven, one frame at a time, stamped when the slot is free, `paced` False.
+`every` is the exception that waits: pull-driven, one frame at a time, stamped when the slot is free, `paced` False.
 """
 
 import logging
@@ -10,9 +9,9 @@ import threading
 from collections.abc import Callable
 
 from edge.capture.base import Shape, Source
-from edge.capture.slot import Slot
+from edge.capture.publisher import Publisher
+from edge.capture.state import StreamState, StreamStatus
 from pipelines.errors import NearfarError
-from pipelines.frame import Frame, Picture
 
 log = logging.getLogger(__name__)
 
@@ -38,49 +37,33 @@ class Pace:
 
 
 class Reader(threading.Thread):
-    """Reads `source` into `slot` from `start` until its end, `max_frames`, an error or `stop`.
+    """Reads `source` into `publisher` from `start` until its end, the last frame wanted, an error or `stop`.
 
-    `pace`: "real_time" | "as_fast_as_possible"; `frames`: "latest" | "every"; `latency_us` is the age a
-    picture has when it is decoded. All callbacks come from this thread: `captured(stream, seq)` when a seq is
-    assigned, then `overwritten(frame)` for the frame that was displaced, if any, then `offered(stream)`; in the end
-    `ended(stream, error)` exactly once, error None unless the source failed.
+    `pace`: "real_time" | "as_fast_as_possible"; `frames`: "latest" | "every". `ended(stream, error)` is called from
+    this thread exactly once, error None unless the source failed.
     """
 
     def __init__(
         self,
         *,
-        stream: str,
         source: Source,
-        slot: Slot,
+        publisher: Publisher,
         pace: str,
         frames: str,
-        latency_us: int,
-        offered: Callable[[str], None],
-        overwritten: Callable[[Frame], None],
-        captured: Callable[[str, int], None],
         ended: Callable[[str, str | None], None],
         clock_us: Callable[[], int],
-        unix_us: Callable[[], int],
-        first_seq: int = 1,
-        max_frames: int | None = None,
     ) -> None:
-        super().__init__(name=f"capture-{stream}", daemon=True)
-        self._stream = stream
+        self._stream = publisher.stream
+        super().__init__(name=f"capture-{self._stream}", daemon=True)
         self._source = source
-        self._slot = slot
+        self._publisher = publisher
         self._real_time = pace == "real_time"
         self._pulled = frames == "every"
-        self._latency_us = latency_us
-        self._offered = offered
-        self._overwritten = overwritten
-        self._captured = captured
         self._ended = ended
         self._clock_us = clock_us
-        self._unix_us = unix_us
-        self._seq = first_seq
-        self._left = max_frames
         self._stopping = threading.Event()
         self._shape: Shape | None = None
+        self._state = (StreamState.CONNECTING, clock_us(), "")
 
     def open(self) -> Shape:
         """Open the source from the caller's thread, before `start`, to learn its shape and its faults early.
@@ -90,6 +73,23 @@ class Reader(threading.Thread):
         if self._shape is None:
             self._shape = self._source.open()
         return self._shape
+
+    @property
+    def shape(self) -> Shape:
+        """Of the pictures; zeros before `open`."""
+        return self._shape or Shape(width_px=0, height_px=0, fps=0.0)
+
+    def status(self) -> StreamStatus:
+        """How the stream is doing; from any thread."""
+        state, since_us, reason = self._state
+        return StreamStatus(
+            state=state,
+            since_us=since_us,
+            reason=reason,
+            frames=self._publisher.captured,
+            width_px=self.shape.width_px,
+            height_px=self.shape.height_px,
+        )
 
     def stop(self) -> None:
         """Ask the thread to end; it does within 100 ms besides the picture being decoded. Harmless twice."""
@@ -108,7 +108,9 @@ class Reader(threading.Thread):
     def run(self) -> None:
         error: str | None = None
         try:
-            self._read_on(self.open())
+            shape = self.open()
+            self._state = (StreamState.RUNNING, self._clock_us(), "")
+            self._read_on(shape)
         except NearfarError as broken:
             error = str(broken)
         except Exception as broken:
@@ -116,40 +118,22 @@ class Reader(threading.Thread):
             error = f"{type(broken).__name__}: {broken}"
         finally:
             self._source.close()
+            state = StreamState.ENDED if error is None else StreamState.FAILED
+            self._state = (state, self._clock_us(), error or "")
             self._ended(self._stream, error)
 
     def _read_on(self, shape: Shape) -> None:
         pace = Pace(shape.fps)
-        while not self._stopping.is_set() and self._left != 0:
+        while not self._stopping.is_set() and not self._publisher.done:
             picture = self._source.read()
             if picture is None:
                 return
             if self._real_time and not self._wait_until(pace.next_us(self._clock_us())):
                 return
-            if self._pulled and not self._slot.wait_until_free(self._stopping):
+            if self._pulled and not self._publisher.slot.wait_until_free(self._stopping):
                 return
-            self._publish(picture)
-            if self._left is not None:
-                self._left -= 1
+            self._publisher.publish(picture)
 
     def _wait_until(self, due_us: int) -> bool:
         """False when `stop` came first."""
         return not self._stopping.wait(max(0, due_us - self._clock_us()) / 1e6)
-
-    def _publish(self, picture: Picture) -> None:
-        available_us = self._clock_us()
-        frame = Frame(
-            stream=self._stream,
-            seq=self._seq,
-            picture=picture,
-            captured_us=available_us - self._latency_us,
-            available_us=available_us,
-            captured_unix_us=self._unix_us() - self._latency_us,
-            paced=not self._pulled,
-        )
-        self._captured(self._stream, self._seq)
-        self._seq += 1
-        displaced = self._slot.put(frame)
-        if displaced is not None:
-            self._overwritten(displaced)
-        self._offered(self._stream)

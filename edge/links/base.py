@@ -20,6 +20,7 @@ class Sent(StrEnum):
     ACCEPTED = "accepted"
     FULL = "full"  # a bounded queue below is full: the frame is not sent, the caller goes on
     DOWN = "down"  # no connection has been welcomed on this lane
+    TOO_LARGE = "too_large"  # above the worker's `limits.message_bytes`: it would cost the connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ Deliver = Callable[[LinkEvent], None]
 
 class Link(Protocol):
     """One link. Methods may be called from any thread and return at once; `deliver` is called from the
-    link's own thread and must not block."""
+    link's own threads, one event at a time, and must not block."""
 
     @property
     def name(self) -> str: ...
@@ -92,6 +93,11 @@ class Link(Protocol):
 
     def bytes_sent(self) -> int:
         """Bytes handed to the network so far on both lanes."""
+        ...
+
+    @property
+    def too_large(self) -> int:
+        """Sends refused because the worker takes no message of that size."""
         ...
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ _TLS = "credentials for links are not built yet; keep the link inside a network 
 class LinkConfig(Block):
     """The way to one worker."""
 
-    url: str = Field(description="zmq://HOST:PORT")
+    url: str = Field(description="zmq://HOST:PORT or grpc://HOST:PORT")
 
     not_built: ClassVar[Mapping[str, str]] = {
         "metered": "metered links are not built yet; leave metered out",
@@ -28,17 +28,25 @@ class LinkConfig(Block):
     @classmethod
     def _has_a_known_scheme(cls, url: str) -> str:
         scheme, separator, rest = url.partition("://")
-        if scheme in ("grpc", "grpcs"):
-            raise ValueError(f"gRPC links are not built yet; use zmq://{rest}")
+        if scheme == "grpcs":
+            raise ValueError(f"{_TLS}: grpc://{rest}")
         host, colon, port = rest.rpartition(":")
         if scheme not in [kind.name for kind in LINKS] or not separator:
-            raise ValueError("must be zmq://HOST:PORT")
+            raise ValueError("must be zmq://HOST:PORT or grpc://HOST:PORT")
         if not host or not colon or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError("must be zmq://HOST:PORT with a port of 1 to 65535")
+            raise ValueError(f"must be {scheme}://HOST:PORT with a port of 1 to 65535")
         return url
 
 
 LINKS = Family(
     "link",
     Kind(name="zmq", config=LinkConfig, target="edge.links.zmq:ZmqLink", words="ZeroMQ: zmq://HOST:PORT"),
+    Kind(
+        name="grpc",
+        config=LinkConfig,
+        target="edge.links.grpc:GrpcLink",
+        words="gRPC: grpc://HOST:PORT, for networks that pass HTTP/2",
+        extra="grpc",
+        needs=("grpc",),
+    ),
 )

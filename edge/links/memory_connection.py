@@ -11,10 +11,9 @@ from typing import TypeVar
 
 from protos.endpoint import Session
 from protos.wire.messages import ToAgent, ToWorker
+from protos.wire.session import Lane
 
 MOST_QUEUED = 64  # messages per connection and direction
-ATTEMPT_WITHIN_US = 2_000_000
-SUPERSEDED_FOR_US = 30_000_000
 
 M = TypeVar("M", ToAgent, ToWorker)
 Way = deque[tuple[int, M]]  # (when it arrives, what), oldest first
@@ -51,66 +50,72 @@ class Air:
 
 
 class Connection:
-    """One connection, as the service's Peer too. `number` rises with every connection of a link."""
+    """One connection, as the link sees it. `broken` says why it is over, empty while it is not."""
 
-    def __init__(self, air: Air, *, number: int, now_us: int) -> None:
+    def __init__(self, air: Air, *, number: int, lane: Lane) -> None:
         self.number = number
-        self.since_us = now_us
+        self.lane = lane
         self.up: Way[ToWorker] = deque()
         self.down: Way[ToAgent] = deque()
         self.session: Session | None = None
-        self.welcomed = False
-        self.superseded_us: int | None = None
-        self.gone = False
-        self.reason = ""
+        self.bytes_sent = 0
+        self.broken = "no connection" if air.cut else ""
+        self._gone = False
         self._hung_up = False
         self._air = air
 
     def __repr__(self) -> str:
-        state = "gone" if self.gone else "welcomed" if self.welcomed else "greeting"
-        return f"<Connection {self.number} {state}>"
+        return (
+            f"<Connection {self.number} {self.lane.value} {'gone' if self._gone else self.broken or 'sound'}>"
+        )
 
-    def send(self, message: ToAgent) -> bool:
+    def control(self, message: ToWorker) -> None:
+        self._air.put(self.up, message)
+
+    def reply(self, message: ToAgent) -> bool:
+        """The worker sends; False when this connection is over or its way back is full."""
         with self._air.changed:
-            if self.gone or self._hung_up or len(self.down) >= MOST_QUEUED:
+            if self._gone or self._hung_up or len(self.down) >= MOST_QUEUED:
                 return False
             self._air.put(self.down, message)
         return True
 
-    def close(self) -> None:
+    def hang_up(self) -> None:
+        """The worker ends it, after what it has sent has arrived."""
         with self._air.changed:
             self._hung_up = True
             self._air.changed.notify()
 
-    def ended(self, now_us: int) -> str:
+    @property
+    def ended(self) -> str:
         """Why this connection is over, empty while it is not."""
-        if self.reason:
-            return self.reason
-        if self._air.cut:
-            return "connection lost"
-        if self._hung_up and not self.down:
+        if not self.broken and self._hung_up and not self.down:
             return "the worker closed the connection"
-        if not self.welcomed and now_us - self.since_us >= ATTEMPT_WITHIN_US:
-            return "no answer from the worker"
-        if self.superseded_us is not None and now_us - self.superseded_us >= SUPERSEDED_FOR_US:
-            return "superseded"
-        return ""
+        return self.broken
 
-    def due_us(self) -> int:
-        """When something happens here next, if nobody sends anything."""
-        arrivals = [self._air.next_us(self.up), self._air.next_us(self.down)]
-        dues = [due for due in arrivals if due is not None]
-        if not self.welcomed:
-            dues.append(self.since_us + ATTEMPT_WITHIN_US)
-        if self.superseded_us is not None:
-            dues.append(self.superseded_us + SUPERSEDED_FOR_US)
-        return 0 if self.ended(0) else min(dues, default=1 << 62)
+    def due_us(self) -> int | None:
+        """When something arrives or ends here next, None if nothing will."""
+        dues = [self._air.next_us(self.up), self._air.next_us(self.down)]
+        return 0 if self.ended else min((due for due in dues if due is not None), default=None)
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         """Forget what is under way and tell the service."""
         with self._air.changed:
-            self.gone = True
+            self._gone = True
             self.up.clear()
             self.down.clear()
         if self.session is not None:
             self.session.closed()
+
+
+class WorkerEnd:
+    """A connection as the service's Peer."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def send(self, message: ToAgent) -> bool:
+        return self._connection.reply(message)
+
+    def close(self) -> None:
+        self._connection.hang_up()

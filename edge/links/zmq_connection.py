@@ -1,25 +1,29 @@
-"""One ZeroMQ connection to a worker: a DEALER that connects once, greets, and is thrown away when it breaks.
+"""One ZeroMQ connection to a worker: a DEALER that connects once and is thrown away when it breaks.
 
 Reconnecting is the link's business (a fresh socket resolves the name anew and starts with empty queues), so
-the socket's own is turned off. Used by the link's thread alone.
+the socket's own is turned off. `broken` says in words why it is of no more use. Whoever sends does so on its own
+thread, under the socket's lock: waking the link's thread for it would cost more than the send.
 """
 
+import threading
 from collections import deque
-from enum import Enum
+from collections.abc import Sequence
 from typing import Any
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from edge.links.lane import ATTEMPT_WITHIN_US
 from protos.wire import multipart
+from protos.wire.live import Cancel, FrameHead
 from protos.wire.messages import ToWorker
 from protos.wire.session import Lane
 
-ATTEMPT_WITHIN_US = 2_000_000
-SEND_HIGH_WATER = 8  # messages: four frames of head and body
-ZERO_COPY_BYTES = 65_536
+SEND_HIGH_WATER = 16  # messages: eight frames of head and body
+ZERO_COPY_BYTES = 262_144  # below, copying costs less than the thread that must free the buffer later
 LARGEST_REPLY_BYTES = 8 << 20
 GOODBYE_LINGER_MS = 100
+_MORE = zmq.SNDMORE | zmq.NOBLOCK
 
 _ENDED = (
     zmq.Event.DISCONNECTED
@@ -31,26 +35,18 @@ _ENDED = (
 )
 
 
-class State(Enum):
-    CONNECTING = "connecting"
-    GREETING = "greeting"  # Hello is on its way, no Welcome yet
-    READY = "ready"
-    BROKEN = "broken"
-
-
 class Connection:
-    """`number` rises with every connection of a link; `since_us` is when the present state began."""
+    """`number` rises with every connection of a link."""
 
     def __init__(
-        self, context: "zmq.Context[zmq.Socket[bytes]]", *, number: int, lane: Lane, address: str, now_us: int
+        self, context: "zmq.Context[zmq.Socket[bytes]]", *, number: int, lane: Lane, address: str
     ) -> None:
         self.number = number
         self.lane = lane
-        self.state = State.CONNECTING
-        self.since_us = now_us
-        self.superseded_us: int | None = None
-        self.reason = ""
+        self.broken = ""
         self.bytes_sent = 0
+        self.linger_ms = 0
+        self._lock = threading.Lock()
         self._control: deque[multipart.Parts] = deque(maxlen=64)
         self.dealer = context.socket(zmq.DEALER)
         self.dealer.setsockopt(zmq.LINGER, 0)
@@ -62,26 +58,16 @@ class Connection:
         self.dealer.setsockopt(zmq.HANDSHAKE_IVL, ATTEMPT_WITHIN_US // 1000)
         self.dealer.setsockopt(zmq.MAXMSGSIZE, LARGEST_REPLY_BYTES)
         self.monitor = self.dealer.get_monitor_socket(_ENDED | zmq.Event.HANDSHAKE_SUCCEEDED)
+        # Each becomes readable once when something happens, and stays silent until all of it was read.
+        self.dealer_fd = self.dealer.fileno()
+        self.monitor_fd = self.monitor.fileno()
         try:
             self.dealer.connect(f"tcp://{address}")
         except zmq.ZMQError as error:  # a name that is no name; tried again like any other failure
-            self.broke(str(error))
+            self.broken = str(error)
 
     def __repr__(self) -> str:
-        return f"<Connection {self.number} {self.lane.value} {self.state.value}>"
-
-    def enter(self, state: State, now_us: int) -> None:
-        self.state = state
-        self.since_us = now_us
-
-    def broke(self, reason: str) -> None:
-        self.state = State.BROKEN
-        self.reason = self.reason or reason
-
-    def overdue(self, now_us: int) -> bool:
-        """Whether the attempt has taken too long."""
-        waiting = self.state in (State.CONNECTING, State.GREETING)
-        return waiting and now_us - self.since_us >= ATTEMPT_WITHIN_US
+        return f"<Connection {self.number} {self.lane.value} {self.broken or 'sound'}>"
 
     def happened(self) -> list[bool]:
         """What the monitor says since the last look: True = handshake done, False = the connection ended."""
@@ -91,44 +77,80 @@ class Connection:
             news.append(event["event"] == zmq.Event.HANDSHAKE_SUCCEEDED)
         return news
 
-    def receive(self) -> list[bytes] | None:
+    def receive(self) -> list[memoryview] | None:
         """The parts of the next message, None when none waits."""
-        try:
-            return self.dealer.recv_multipart(zmq.NOBLOCK)
-        except zmq.Again:
-            return None
+        with self._lock:
+            if not self._has_message():
+                return None
+            frame = self.dealer.recv(zmq.NOBLOCK, copy=False)
+            parts = [frame.buffer]
+            while frame.more:  # `recv_multipart` asks the socket instead, which costs more than the message
+                frame = self.dealer.recv(zmq.NOBLOCK, copy=False)
+                parts.append(frame.buffer)
+            return parts
 
     def control(self, message: ToWorker) -> None:
         """Send a small message, as soon as there is room: the oldest waiting one gives way."""
-        self._control.append(multipart.pack_to_worker(message))
-        self.flush()
+        with self._lock:
+            self._control.append(multipart.pack_to_worker(message))
+            self._flush()
 
     def flush(self) -> None:
-        while self._control and self._send(self._control[0]):
-            self._control.popleft()
+        with self._lock:
+            self._flush()
 
     @property
     def waits_to_send(self) -> bool:
         return bool(self._control)
 
-    def send(self, message: ToWorker) -> bool:
-        """Hand a message to the network now; False when the queue below is full."""
-        self.flush()
-        return not self._control and self._send(multipart.pack_to_worker(message))
+    def send(self, messages: Sequence[ToWorker]) -> tuple[bool, bool]:
+        """Hand messages to the network now, in order: whether they all fit (else none of them counts), and whether
+        the link's thread should look, because something came in or broke and no descriptor will tell."""
+        packed = [multipart.pack_to_worker(message) for message in messages]
+        with self._lock:
+            sent = self._send_all(messages, packed)
+            if self.broken or self._control:
+                return sent, True
+            return sent, self._has_message()
+
+    def _send_all(self, messages: Sequence[ToWorker], packed: Sequence[multipart.Parts]) -> bool:
+        self._flush()
+        if self._control:
+            return False
+        for place, parts in enumerate(packed):
+            if self._send(parts):
+                continue
+            head = messages[0]
+            if place > 0 and isinstance(head, FrameHead):  # the body will not follow
+                self._control.append(multipart.pack_to_worker(Cancel(stream=head.stream, seq=head.seq)))
+            return False
+        return True
+
+    def _has_message(self) -> bool:
+        """Asking costs less than the exception of a receive in vain."""
+        return bool(int(self.dealer.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+
+    def _flush(self) -> None:
+        while self._control and self._send(self._control[0]):
+            self._control.popleft()
 
     def _send(self, parts: multipart.Parts) -> bool:
         size = sum(len(part) for part in parts)
         try:
-            self.dealer.send_multipart(parts, zmq.NOBLOCK, copy=size < ZERO_COPY_BYTES)
+            for part in parts[:-1]:
+                self.dealer.send(part, _MORE)
+            self.dealer.send(parts[-1], zmq.NOBLOCK, copy=size < ZERO_COPY_BYTES)
         except zmq.Again:
             return False
         except zmq.ZMQError as error:
-            self.broke(str(error))
+            self.broken = self.broken or str(error)
             return False
         self.bytes_sent += size
         return True
 
-    def close(self, *, linger_ms: int = 0) -> None:
-        self.dealer.disable_monitor()
-        self.monitor.close(0)
-        self.dealer.close(linger_ms)
+    def close(self) -> None:
+        """What is still under way gets `linger_ms`; the socket's own thread waits, not this one."""
+        with self._lock:
+            self.dealer.disable_monitor()
+            self.monitor.close(0)
+            self.dealer.close(self.linger_ms)

@@ -38,7 +38,7 @@ class LinkEstimate:
         self._rate = SampleWindow(XI_SAMPLES)
         self._samples: deque[_Sample] = deque(maxlen=XI_SAMPLES)
         self._load = Load()
-        self._rtt_us: int | None = None
+        self._last_rtt: tuple[int, int] | None = None
 
     def rtt_min_us(self, now_us: int) -> int:
         value = self._rtt_min.value(now_us)
@@ -47,7 +47,12 @@ class LinkEstimate:
     @property
     def rtt_us(self) -> int | None:
         """The last round trip without worker time and transmission, None before the first."""
-        return self._rtt_us
+        return None if self._last_rtt is None else self._last_rtt[0]
+
+    @property
+    def last_rtt(self) -> tuple[int, int] | None:
+        """`rtt_us` and when it was measured."""
+        return self._last_rtt
 
     @property
     def load(self) -> Load:
@@ -66,8 +71,8 @@ class LinkEstimate:
 
     def observe_rtt(self, rtt_us: int, now_us: int) -> None:
         """A round trip, less the worker's residence."""
-        self._rtt_us = max(0, rtt_us)
-        self._rtt_min.add(self._rtt_us, now_us)
+        self._last_rtt = (max(0, rtt_us), now_us)
+        self._rtt_min.add(self._last_rtt[0], now_us)
 
     def observe_load(self, load: Load) -> None:
         self._load = load

@@ -6,12 +6,14 @@ from pipelines.windows import SampleWindow
 
 PRIOR_ENCODE_US = 5_000
 PRIOR_BITS_PER_PX = 2.0
+PRIOR_BITS_PER_PX_LOSSLESS = 10.0
 WINDOW = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
-    """`scale` is relative to the far model's input (pixels above it are wasted); `accuracy` in 0..1."""
+    """`scale` is relative to the far model's input (pixels above it are wasted); `accuracy` in 0..1; `quality` 0: the
+    codec has none, it is lossless."""
 
     codec: str
     quality: int
@@ -25,10 +27,11 @@ class Rung:
 
 
 class RungCost:
-    """Bytes and encode time of a rung on one stream: p90 of bytes and p95 of time over the last frames."""
+    """Bytes and encode time of a rung on one stream: p90 of bytes and p95 of time over the last frames; until there
+    are any, what pictures of so many pixels usually take."""
 
-    def __init__(self, pixels: int) -> None:
-        self._prior_bytes = max(500, int(pixels * PRIOR_BITS_PER_PX / 8))
+    def __init__(self, pixels: int, *, bits_per_px: float = PRIOR_BITS_PER_PX) -> None:
+        self._prior_bytes = max(500, int(pixels * bits_per_px / 8))
         self._bytes = SampleWindow(WINDOW)
         self._encode_us = SampleWindow(WINDOW)
 

@@ -26,6 +26,10 @@ class Sink(Protocol):
 
     def close(self) -> None: ...
 
+    def counts(self) -> dict[str, int]:
+        """What this kind counts beyond the answers it took; may be asked from any thread."""
+        ...
+
 
 class SinkThread:
     """Feeds one sink. `written`, `failed` and `dropped` (never blocked for) add up to the answers offered."""
@@ -45,6 +49,15 @@ class SinkThread:
     def dropped(self) -> int:
         """Answers that found the inbox full or closed, or were still in it when the sink was given up."""
         return self._inbox.refused + self._abandoned
+
+    def summary(self) -> dict[str, int]:
+        """Its counts, and those of its kind."""
+        return {
+            "written": self.written,
+            "dropped": self.dropped,
+            "failed": self.failed,
+            **self._sink.counts(),
+        }
 
     def start(self) -> None:
         self._thread.start()

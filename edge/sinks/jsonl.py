@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any, Self
 
+from edge.frame_lines import answer_line
 from edge.json_lines import JsonLines
-from edge.run_dir import answer_line
 from pipelines.result import Answer
 
 
@@ -26,3 +26,6 @@ class JsonlSink:
 
     def close(self) -> None:
         self._lines.close()
+
+    def counts(self) -> dict[str, int]:
+        return {}

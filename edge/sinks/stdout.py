@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any, Self, TextIO
 
-from edge.run_dir import answer_line
+from edge.frame_lines import answer_line
 from pipelines.result import Answer
 
 
@@ -27,6 +27,9 @@ class StdoutSink:
 
     def close(self) -> None:
         self._out.flush()
+
+    def counts(self) -> dict[str, int]:
+        return {}
 
     @property
     def _out(self) -> TextIO:

@@ -1,15 +1,21 @@
 """`nearfar check`: every problem of a file at once, or what it will do."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from cloud.config import WorkerConfig, load_worker
+from cloud.config import LISTENERS, WorkerConfig, load_worker
+from edge.capture.kinds import SOURCES
 from edge.config import PipelineConfig, load_pipeline, warnings
+from edge.links.kinds import LINKS
+from edge.sinks.kinds import SINKS
 from nearfar.cli import options
+from nearfar.cli.edge import need_metrics
 from pipelines.detectors.kinds import DETECTORS
 from pipelines.document import Document
 from pipelines.errors import ConfigError, Problem
+from pipelines.registry import Kind
 from pipelines.units import format_duration, format_extent, format_size
 
 
@@ -25,11 +31,12 @@ def command(file: Path, overrides: tuple[str, ...]) -> None:
     keys = set(Document.read(file).data)
     if "streams" in keys:
         pipeline = load_pipeline(file, overrides)
-        _need_extras(pipeline, file)
+        _need_extras(_pipeline_kinds(pipeline), file)
+        need_metrics(pipeline, file)
         lines, said = _pipeline_lines(pipeline), warnings(pipeline)
     elif keys & {"listen", "models"}:
         worker = load_worker(file, overrides)
-        _need_extras(worker, file)
+        _need_extras(_worker_kinds(worker), file)
         lines, said = _worker_lines(worker), []
     else:
         raise ConfigError(
@@ -40,25 +47,41 @@ def command(file: Path, overrides: tuple[str, ...]) -> None:
         click.echo(f"  {line}")
     for sentence in said:
         click.echo(f"  warning: {sentence}")
+    if "streams" in keys:
+        click.echo(f"  nothing was started; to try it for real: nearfar doctor {file}")
 
 
-def _need_extras(config: PipelineConfig | WorkerConfig, file: Path) -> None:
-    if isinstance(config, WorkerConfig):
-        used = {f"models.{name}.detector": model.detector for name, model in config.models.items()}
-    else:
-        used = {} if config.near is None else {"near.detector": config.near.detector}
+def _need_extras(kinds: Iterator[tuple[str, Kind]], file: Path) -> None:
     problems = [
         Problem(
             f"{kind.name} needs {', '.join(kind.missing)}; run: pip install 'nearfar[{kind.extra}]'",
             path,
             str(file),
         )
-        for path, detector in used.items()
-        for kind in (DETECTORS[detector.kind],)
+        for path, kind in kinds
         if kind.missing
     ]
     if problems:
         raise ConfigError(*problems)
+
+
+def _pipeline_kinds(config: PipelineConfig) -> Iterator[tuple[str, Kind]]:
+    for name, stream in config.streams.items():
+        yield f"streams.{name}.source", SOURCES[stream.source.kind]
+    if config.near is not None:
+        yield "near.detector", DETECTORS[config.near.detector.kind]
+    for name, link in config.links.items():
+        yield f"links.{name}.url", LINKS[link.url.partition("://")[0]]
+    for position, sink in enumerate(config.sinks):
+        yield f"sinks.{position}", SINKS[sink.kind]
+
+
+def _worker_kinds(config: WorkerConfig) -> Iterator[tuple[str, Kind]]:
+    for listener in LISTENERS:
+        if getattr(config.listen, listener.name) is not None:
+            yield f"listen.{listener.name}", listener
+    for name, model in config.models.items():
+        yield f"models.{name}.detector", DETECTORS[model.detector.kind]
 
 
 def _pipeline_lines(config: PipelineConfig) -> list[str]:
@@ -83,9 +106,9 @@ def _worker_lines(config: WorkerConfig) -> list[str]:
         f"{model.instances} × {model.threads} threads)"
         for name, model in config.models.items()
     )
-    http = config.listen.http
+    doors = ((name, getattr(config.listen, name)) for name in type(config.listen).model_fields)
     return [
-        f"worker {config.name}: zmq {config.listen.zmq.address}" + (f", http {http.address}" if http else ""),
+        f"worker {config.name}: " + ", ".join(f"{name} {door.address}" for name, door in doors if door),
         f"models: {models}; default {config.default_model}",
         f"store: {config.store.url}",
     ]

@@ -24,12 +24,23 @@ def command(worker: Path | None, overrides: tuple[str, ...], log_level: str) -> 
     stop = process.stop_on_signals()
     from cloud.config import load_worker  # noqa: PLC0415 - models and stores load only when a worker runs
     from cloud.worker import Worker  # noqa: PLC0415
+    from nearfar.http import serving  # noqa: PLC0415
     from pipelines import runtime  # noqa: PLC0415
 
     runtime.tune()
-    running = Worker(load_worker(worker, overrides))
-    running.start()
-    process.ready(**running.ready_fields())
-    stop.wait()
-    if not running.drain():
+    config = load_worker(worker, overrides)
+    running = Worker(config)
+    with serving(
+        config.listen.http,
+        key="listen.http.address",
+        not_ready=running.not_ready,
+        metrics=running.metrics_text,
+    ) as http:
+        if not process.start_unless_stopped(stop, running.start):
+            process.leave(process.DONE)  # stopped before it served anybody
+        addresses = {} if http is None else {"http": http}
+        process.ready(**running.ready_fields(), **addresses)
+        stop.wait()
+        clean = running.drain()
+    if not clean:
         sys.exit(process.FAILED)

@@ -9,9 +9,12 @@ from edge.links.kinds import LINKS
 from edge.sinks.kinds import SINKS
 from pipelines.codecs.kinds import CODECS
 from pipelines.detectors.kinds import DETECTORS
+from pipelines.gates.kinds import GATES
 from pipelines.registry import Family, Kind
 
-FAMILIES = {family.name: family for family in (SOURCES, CODECS, DETECTORS, POLICIES, LINKS, SINKS, LISTENERS)}
+FAMILIES = {
+    family.name: family for family in (SOURCES, GATES, CODECS, DETECTORS, POLICIES, LINKS, SINKS, LISTENERS)
+}
 
 
 @click.command(name="list")

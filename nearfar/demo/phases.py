@@ -1,6 +1,9 @@
 """The demo's link: what it does when, and which moments are judged."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 GRACE_AFTER_HEAL_S = 1.5
@@ -42,3 +45,17 @@ class Moment:
     def judged_from_s(self) -> float:
         """Far gets its grace after a heal; what was in flight when the link went bad is given 100 ms."""
         return self.start_s + (GRACE_AFTER_HEAL_S if self.phase.good else 0.1)
+
+
+def write_moments(path: Path, moments: Sequence[Moment]) -> None:
+    """The phases as they happened, for the report's time axis."""
+    rows = [
+        {
+            "name": m.phase.name,
+            "good": m.phase.good,
+            "start_unix_ms": m.start_s * 1000,
+            "end_unix_ms": m.end_s * 1000,
+        }
+        for m in moments
+    ]
+    path.write_text(json.dumps(rows, indent=1) + "\n")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from nearfar.assets import Assets
-from nearfar.demo.phases import PHASES, Moment
+from nearfar.demo.phases import PHASES, Moment, write_moments
 from nearfar.demo.verdict import Evidence
 from nearfar.demo.view import View
 from nearfar.relay import Relay
@@ -29,7 +29,7 @@ version: 1
 name: demo-worker
 state_dir: {state}
 listen:
-  zmq: {{address: "127.0.0.1:0"}}
+  {link}: {{address: "127.0.0.1:0"}}
   http: {{address: "127.0.0.1:0"}}
 models:
   faces-320:
@@ -49,7 +49,7 @@ near:
   detector: {{kind: centerface, model: {model}, input: 192x160, min_score: 0.5}}
 far: {{model: faces-320}}
 links:
-  demo: {{url: "zmq://{address}"}}
+  demo: {{url: "{link}://{address}"}}
 sinks:
   - {{kind: stdout}}
 """
@@ -95,29 +95,30 @@ def ready_line(process: subprocess.Popen[str], log: Path) -> dict[str, Any]:
     return dict(json.loads(line))
 
 
-def run(out: Path, assets: Assets, view: View) -> Evidence:
-    """The demo from start to evidence; everything it writes lies in `out`."""
+def run(out: Path, assets: Assets, view: View, *, link: str) -> Evidence:
+    """The demo from start to evidence over a kind of link; everything it writes lies in `out`."""
     out.mkdir(parents=True, exist_ok=True)
     worker_yaml = out / "worker.yaml"
-    worker_yaml.write_text(WORKER_YAML.format(state=out / "worker", model=assets.model))
+    worker_yaml.write_text(WORKER_YAML.format(state=out / "worker", model=assets.model, link=link))
     with child(["cloud", str(worker_yaml)], out / "worker.log") as worker:
         ready = ready_line(worker, out / "worker.log")
-        relay = Relay(listen="127.0.0.1:0", to=str(ready["zmq"]).removeprefix("tcp://"))
+        relay = Relay(listen="127.0.0.1:0", to=str(ready[link]).partition("://")[2])
         relay.start()
         try:
             relay.set(rtt_ms=PHASES[0].rtt_ms, state="pass")
-            moments = _drive(out, assets, relay, view)
+            moments = _drive(out, assets, relay, view, link)
         finally:
             relay.stop()
         store = str(ready["store"])
+    write_moments(out / "phases.json", moments)
     return _evidence(out, moments, store)
 
 
-def _drive(out: Path, assets: Assets, relay: Relay, view: View) -> list[Moment]:
+def _drive(out: Path, assets: Assets, relay: Relay, view: View, link: str) -> list[Moment]:
     pipeline_yaml = out / "pipeline.yaml"
     pipeline_yaml.write_text(
         PIPELINE_YAML.format(
-            state=out / "gateway", clip=assets.clip, model=assets.model, address=relay.address
+            state=out / "gateway", clip=assets.clip, model=assets.model, link=link, address=relay.address
         )
     )
     seconds = sum(p.seconds for p in PHASES)

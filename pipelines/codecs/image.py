@@ -1,4 +1,4 @@
-"""JPEG: the codec every camera and every worker understands.
+"""JPEG: the codec every camera and every worker understands; 8 bits, colour or gray.
 
 Decoding reads the frame header itself before OpenCV allocates anything, so that a small payload that claims
 a huge picture costs nothing. What is decoded is exactly what the encoding said, or Rejected.
@@ -6,11 +6,12 @@ a huge picture costs nothing. What is decoded is exactly what the encoding said,
 
 import struct
 from dataclasses import dataclass
+from typing import Any, Self
 
 import cv2
 import numpy as np
 
-from pipelines.codecs.base import PictureLimits
+from pipelines.codecs.base import PictureLimits, PictureShape, check_announced, scaled, shape_of
 from pipelines.errors import Rejected
 from pipelines.frame import Encoding, Picture
 
@@ -65,6 +66,10 @@ def read_header(data: bytes | memoryview) -> JpegHeader:
 class JpegCodec:
     """Pictures as baseline JPEG; `quality` 1..100 is libjpeg's."""
 
+    @classmethod
+    def from_config(cls, _config: Any) -> Self:
+        return cls()
+
     @property
     def name(self) -> str:
         return "jpeg"
@@ -74,58 +79,50 @@ class JpegCodec:
     ) -> tuple[bytes, Encoding]:
         """`picture` as JPEG, each side scaled down to `size` (width_px, height_px), never up.
 
-        Raises Rejected for a quality outside 1..100 and for anything but uint8 [height, width, 3].
+        Raises Rejected for a quality outside 1..100, a side above 65500 px, and for 16 bits.
         """
-        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
-            raise Rejected(f"JPEG carries uint8 [height, width, 3], not {picture.dtype} {picture.shape}")
+        if shape_of(picture).bits != 8:
+            raise Rejected("JPEG carries 8 bits per channel, not 16: use a rung with codec png or zstd")
         if not 1 <= quality <= 100:
             raise Rejected(f"JPEG quality {quality} is outside 1..100")
-        height, width = picture.shape[:2]
-        if not (0 < width <= _LARGEST_SIDE_PX and 0 < height <= _LARGEST_SIDE_PX):
-            raise Rejected(f"JPEG cannot carry {width}x{height} pixels")
-        if size is not None:
-            target = (max(1, min(size[0], width)), max(1, min(size[1], height)))
-            if target != (width, height):
-                picture = cv2.resize(picture, target, interpolation=cv2.INTER_AREA).astype(
-                    np.uint8, copy=False
-                )
-                width, height = target
+        picture = scaled(picture, size)
+        shape = shape_of(picture)
+        if max(shape.width_px, shape.height_px) > _LARGEST_SIDE_PX:
+            raise Rejected(f"JPEG cannot carry {shape.width_px}x{shape.height_px} pixels")
         try:
             done, data = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, quality])
         except cv2.error as error:
             raise Rejected(f"JPEG encoding failed: {error}") from error
         if not done:
-            raise Rejected(f"JPEG encoding of {width}x{height} pixels failed")
+            raise Rejected(f"JPEG encoding of {shape} failed")
         body = data.tobytes()
         return body, Encoding(
-            codec=self.name, quality=quality, width_px=width, height_px=height, body_bytes=len(body)
+            codec=self.name,
+            quality=quality,
+            width_px=shape.width_px,
+            height_px=shape.height_px,
+            channels=shape.channels,
+            body_bytes=len(body),
         )
 
     def decode(self, data: bytes | memoryview, encoding: Encoding, limits: PictureLimits) -> Picture:
-        """The picture in `data`, BGR. Raises Rejected as `Codec.decode` says."""
-        if encoding.codec != self.name:
-            raise Rejected(f"codec {encoding.codec!r} given to the JPEG decoder")
-        if encoding.body_bytes and encoding.body_bytes != len(data):
-            raise Rejected(f"{len(data)} bytes arrived, {encoding.body_bytes} were announced")
+        """The picture in `data`, BGR or gray. Raises Rejected as `Codec.decode` says."""
+        said = check_announced(data, encoding, limits, codec=self.name)
         header = read_header(data)
-        said = (encoding.width_px, encoding.height_px, encoding.channels, encoding.bits)
-        found = (header.width_px, header.height_px, header.components, header.bits)
+        found = PictureShape(
+            width_px=header.width_px, height_px=header.height_px, channels=header.components, bits=header.bits
+        )
         if said != found:
-            raise Rejected(f"announced as width, height, channels, bits {said}, but the JPEG says {found}")
-        pixels = header.width_px * header.height_px
-        if pixels > limits.pixels or encoding.decoded_bytes > limits.decoded_bytes:
-            raise Rejected(
-                f"{header.width_px}x{header.height_px} pixels exceed the limit of {limits.pixels} pixels "
-                f"or {limits.decoded_bytes} bytes"
-            )
+            raise Rejected(f"announced as {said}, but the JPEG says {found}")
         if bytes(data[-2:]) != bytes((0xFF, _EOI)):
             raise Rejected("damaged JPEG: cut off before its end marker")
         # The orientation in EXIF is ignored: boxes are in the pixels that were captured.
-        flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+        flags = cv2.IMREAD_COLOR if said.channels == 3 else cv2.IMREAD_GRAYSCALE
         try:
-            picture = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+            picture = cv2.imdecode(np.frombuffer(data, np.uint8), flags | cv2.IMREAD_IGNORE_ORIENTATION)
         except cv2.error as error:
             raise Rejected(f"damaged JPEG: {error}") from error
-        if picture is None or picture.shape != (header.height_px, header.width_px, 3):
+        wanted = (said.height_px, said.width_px, 3)[: 2 if said.channels == 1 else 3]
+        if picture is None or picture.shape != wanted:
             raise Rejected("damaged JPEG: the decoder gave no such picture")
         return picture.astype(np.uint8, copy=False)

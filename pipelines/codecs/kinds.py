@@ -1,28 +1,64 @@
 """The kinds of codec, and the rung of a ladder that names one."""
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from pipelines.blocks import Block
+from pipelines.blocks import Block, MisfitError
 from pipelines.registry import Family, Kind
 from pipelines.units import Fraction
+
+DEFAULT_QUALITY = 50
+# Compression levels each lossless codec takes.
+LEVELS = {"png": range(10), "zstd": range(1, 20)}
 
 
 class RungConfig(Block):
     """One rung of the ladder: how a frame is made small for the link."""
 
-    codec: Literal["jpeg"] = Field("jpeg", description="how pictures are compressed")
-    quality: int = Field(50, ge=1, le=100, description="JPEG quality")
+    codec: Literal["jpeg", "png", "zstd"] = Field(
+        "jpeg",
+        description="how pictures are compressed; png and zstd are lossless and carry 16 bits as well",
+    )
+    quality: int | None = Field(
+        default_factory=lambda data: DEFAULT_QUALITY if data.get("codec") == "jpeg" else None,
+        ge=1,
+        le=100,
+        description="JPEG quality, default 50; jpeg only",
+    )
+    level: int | None = Field(
+        None,
+        ge=0,
+        le=19,
+        description="of compression, png 0 to 9, zstd 1 to 19, default 1; lossless codecs only",
+    )
     scale: float = Field(
-        1.0, gt=0, le=1, description="relative to the far model's input; never above the source"
+        1.0,
+        gt=0,
+        le=1,
+        description="relative to the far model's input; never above the source; lossless from there on",
     )
     accuracy: Fraction = Field(1.0, description="of a far answer at this rung, against the best one")
 
-    not_built: ClassVar[Mapping[str, str]] = {
-        "codec=lossless": "lossless rungs are not built yet; use jpeg with quality 90 or more",
-    }
+    @model_validator(mode="after")
+    def _suits_the_codec(self) -> Self:
+        levels = LEVELS.get(self.codec)
+        if levels is None:
+            if self.level is not None:
+                raise MisfitError((("level",), f"{self.codec} has no level; set quality"))
+            if self.quality is None:
+                raise MisfitError((("quality",), f"{self.codec} needs a quality, 1 to 100"))
+            return self
+        if self.quality is not None:
+            raise MisfitError((("quality",), f"{self.codec} is lossless and has no quality; leave it out"))
+        if self.level is not None and self.level not in levels:
+            raise MisfitError((("level",), f"{self.codec} takes {levels[0]} to {levels[-1]}"))
+        return self
+
+    @property
+    def wire_quality(self) -> int:
+        """As an encoding says it: 0 for a codec that has none."""
+        return self.quality or 0
 
 
 CODECS = Family(
@@ -31,6 +67,18 @@ CODECS = Family(
         name="jpeg",
         config=RungConfig,
         target="pipelines.codecs.image:JpegCodec",
-        words="JPEG, quality 1 to 100",
+        words="JPEG, quality 1 to 100; 8 bits, colour or gray",
+    ),
+    Kind(
+        name="png",
+        config=RungConfig,
+        target="pipelines.codecs.png:PngCodec",
+        words="PNG, lossless; 8 or 16 bits, colour or gray",
+    ),
+    Kind(
+        name="zstd",
+        config=RungConfig,
+        target="pipelines.codecs.lossless:ZstdCodec",
+        words="raw pixels by zstd, lossless and quick; thermal, depth, 8 or 16 bits, colour or gray",
     ),
 )

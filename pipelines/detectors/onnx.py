@@ -1,10 +1,12 @@
 """An ONNX model ready to run on the CPU: the only module that knows onnxruntime.
 
 A file is trusted only if it is what was expected; engine errors leave as this project's errors. A run can
-be ended from another thread within milliseconds and leaves the session usable.
+be ended from another thread within milliseconds and leaves the session usable. Numbers go in and come out
+as float32; a float16 model is fed and read through a cast.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,35 +15,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.detectors.base import Cancelled, CancelToken
+from pipelines.detectors.model_file import describe, read_model
 from pipelines.detectors.onnx_shapes import free_shapes
-from pipelines.errors import ConfigError, Fatal, Rejected
+from pipelines.detectors.signature import read_signature
+from pipelines.errors import ConfigError, Fatal, NearfarError, Rejected
 
 Tensor = NDArray[np.float32]
 
-_ERRORS_ONLY = 3  # onnxruntime's severities: 2 warns about every unused weight of an exported model
+_ERRORS_ONLY, _SILENT = (
+    3,
+    4,
+)  # onnxruntime's severities: 2 warns about every unused weight of an exported model
+_GREY = 114.0
+_PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
+_FED = {"float32": np.float32, "float16": np.float16}
 
 
 class OnnxModel:
     """One session of the model in `path`, with batch, height and width of its picture inputs free.
 
     `threads` work inside one run. Raises ConfigError when the file is missing, is not the one with `sha256`
-    (64 hex digits), is no ONNX model, or when onnxruntime is not installed.
+    (64 hex digits), is no ONNX model, wants other numbers than floats, or when onnxruntime is not installed.
+    `signature` is what the file declares.
     """
 
     def __init__(self, path: Path, *, sha256: str | None = None, threads: int = 1) -> None:
         self._engine = _import_engine()
-        data = _read(path)
+        self.path = path
+        data = read_model(path)
         self.sha256 = hashlib.sha256(data).hexdigest()
         if sha256 is not None and self.sha256 != sha256.lower():
             raise ConfigError(
-                f"{path} is not the expected model: {_describe(data)}\n"
+                f"{path} is not the expected model: {describe(data)}\n"
                 f"    found sha256:    {self.sha256}\n"
                 f"    expected sha256: {sha256.lower()}"
             )
         try:
             model = free_shapes(data)
+            self.signature = read_signature(data)
         except Rejected as error:
-            raise ConfigError(f"{path} is no ONNX model ({error}): {_describe(data)}") from error
+            raise ConfigError(f"{path} is no ONNX model ({error}): {describe(data)}") from error
+        wrong = [port for port in self.signature.inputs if port.element not in _FED]
+        if wrong:
+            raise ConfigError(
+                f"{path} takes {wrong[0]}; only float32 and float16 inputs are fed: export it with float inputs "
+                "(a quantised model keeps them when it is saved in QDQ form)"
+            )
         options = self._engine.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -53,28 +72,37 @@ class OnnxModel:
                 model, sess_options=options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # its error classes share no public base
-            raise ConfigError(f"{path}: onnxruntime cannot load this model: {error}") from error
+            raise ConfigError(self._load_words(str(error))) from error
         self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
+        self._numbers = {port.name: _FED[port.element] for port in self.signature.inputs}
 
     def run(
         self,
         feed: Mapping[str, Tensor],
         outputs: Sequence[str],
         cancel: CancelToken | None = None,
+        *,
+        quiet: bool = False,
     ) -> list[Tensor]:
         """The named outputs for `feed`. Blocks; the GIL is released while the engine computes.
 
         Raises Cancelled after `cancel`, Rejected for an input the model cannot take, Fatal when the engine
-        broke.
+        broke; `quiet`: the engine prints nothing about it.
         """
         options = self._engine.RunOptions()
+        if quiet:
+            options.log_severity_level = _SILENT
         if cancel is not None:
             cancel.on_cancel(lambda: setattr(options, "terminate", True))
             if cancel.cancelled:
                 raise Cancelled("cancelled before the run")
+        numbers = {
+            name: value.astype(self._numbers.get(name, np.float32), copy=False)
+            for name, value in feed.items()
+        }
         try:
-            results: list[Tensor] = self._session.run(list(outputs), dict(feed), options)
+            results: list[Any] = self._session.run(list(outputs), numbers, options)
         except Exception as error:
             if cancel is not None and cancel.cancelled:
                 raise Cancelled("cancelled during the run") from error
@@ -83,7 +111,48 @@ class OnnxModel:
             raise Fatal(f"onnxruntime failed: {error}") from error
         if cancel is not None and cancel.cancelled:
             raise Cancelled("cancelled at the end of the run")
-        return results
+        return [np.asarray(result).astype(np.float32, copy=False) for result in results]
+
+    def try_out(self, size: tuple[int, int], outputs: Sequence[str]) -> dict[str, Tensor]:
+        """The named outputs for a grey picture of `size` (width_px, height_px).
+
+        Raises ConfigError, naming the size the file is frozen at, when it does not run at this one.
+        """
+        width, height = size
+        picture = np.full((1, 3, height, width), _GREY, np.float32)
+        try:
+            results = self.run({self.inputs[0]: picture}, outputs, quiet=True)
+        except NearfarError as error:
+            batch = (self.signature.inputs[0].dims or (None,))[0]
+            if batch not in (None, 1):
+                raise ConfigError(
+                    f"{self.path} was exported for {batch} pictures at a time: export it for one, or with a dynamic batch"
+                ) from error
+            declared = self.signature.declared_size
+            if declared in (None, size):
+                raise ConfigError(f"{self.path} does not run at {width}x{height}: {error}") from error
+            raise ConfigError(self.frozen_words(size)) from error
+        return dict(zip(outputs, results, strict=True))
+
+    def frozen_words(self, size: tuple[int, int]) -> str:
+        """For a file that only runs at the size it declares."""
+        declared = self.signature.declared_size or size
+        return (
+            f"{self.path} was exported for {declared[0]}x{declared[1]} only and cannot run at {size[0]}x{size[1]}: "
+            f"write input: {declared[0]}x{declared[1]}, or export it with dynamic height and width"
+        )
+
+    def _load_words(self, said: str) -> str:
+        words = f"{self.path}: onnxruntime {self._engine.__version__} cannot load this model"
+        lower = said.lower()
+        if "opset" in lower or "ir version" in lower:
+            words += (
+                f": it is of opset {self.signature.opset}, IR version {self.signature.ir_version}, which may be too "
+                "new: export it with a lower opset, or install a newer onnxruntime"
+            )
+        if "external" in lower:
+            words += ": its weights are in a second file: save the model as one file"
+        return f"{words}\n    the engine says: {_PREFIX.sub('', said).strip()}"
 
 
 def _import_engine() -> Any:
@@ -94,26 +163,3 @@ def _import_engine() -> Any:
             "ONNX models need onnxruntime, which is not installed: pip install 'nearfar[onnx]'"
         ) from error
     return onnxruntime
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise ConfigError(f"no model file at {path}") from error
-    except OSError as error:
-        raise ConfigError(f"cannot read the model file {path}: {error.strerror}") from error
-
-
-def _describe(data: bytes) -> str:
-    """What a file is, for the person who expected a model in it."""
-    start = data[:64].lstrip().lower()
-    if not data:
-        return "the file is empty"
-    if start.startswith(b"version https://git-lfs"):
-        return f"a Git LFS pointer of {len(data)} bytes, not the file it points to"
-    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
-        return f"a web page of {len(data)} bytes"
-    if data.startswith(b"PK\x03\x04"):
-        return f"a zip archive of {len(data)} bytes"
-    return f"{len(data)} bytes that begin with {data[:8].hex(' ')}"

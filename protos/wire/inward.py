@@ -4,6 +4,7 @@ from typing import Any
 
 from pipelines.errors import Rejected
 from pipelines.frame import FrameId
+from pipelines.result import PRIORITIES
 from protos.wire import bulk, live, session, values
 from protos.wire.unions import ToAgent, ToWorker
 from protos.wire.values import LANES, REASONS
@@ -67,16 +68,7 @@ def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWork
         case "error":
             return session.Error(reason=values.member(REASONS, m.reason), text=m.text, retry=m.retry)
         case "frame_head":
-            return live.FrameHead(
-                stream=m.stream,
-                seq=m.seq,
-                worker_budget_us=m.worker_budget_us,
-                sent_mono_us=m.sent_mono_us,
-                encoding=values.encoding_from(m.encoding),
-                priority=values.priority(m.priority),
-                probe=m.probe,
-                traceparent=m.traceparent,
-            )
+            return _frame_head(m)
         case "frame_body":
             return live.FrameBody(stream=m.stream, seq=m.seq, data=m.data if payload is None else payload)
         case "cancel":
@@ -137,3 +129,21 @@ def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWork
             )
         case _:  # pragma: no cover - the tables above name every field
             raise Rejected(f"unknown message {name}")
+
+
+def _frame_head(m: Any) -> live.FrameHead:
+    """One that contradicts itself is still the head of a frame: that is told as its `fault`."""
+    encoding, fault = values.encoding_of(m.encoding)
+    if m.priority >= len(PRIORITIES):
+        fault = fault or f"unknown priority {m.priority}"
+    return live.FrameHead(
+        stream=m.stream,
+        seq=m.seq,
+        worker_budget_us=m.worker_budget_us,
+        sent_mono_us=m.sent_mono_us,
+        encoding=encoding,
+        priority=PRIORITIES[min(m.priority, len(PRIORITIES) - 1)],
+        probe=m.probe,
+        traceparent=m.traceparent,
+        fault=fault,
+    )

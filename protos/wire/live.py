@@ -11,7 +11,10 @@ Buffer = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameHead:
-    """Sent just before its FrameBody; `worker_budget_us` counts from the head's arrival."""
+    """Sent just before its FrameBody; `worker_budget_us` counts from the head's arrival.
+
+    `fault`: what is wrong with it, in words. Never sent: found when it is read, so that the frame can be rejected.
+    """
 
     stream: int
     seq: int
@@ -21,6 +24,7 @@ class FrameHead:
     priority: Priority = Priority.NORMAL
     probe: bool = False
     traceparent: str = ""
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

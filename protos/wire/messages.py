@@ -20,7 +20,6 @@ __all__ = [
     "decode_to_agent",
     "decode_to_worker",
     "encode",
-    "frame_body_bytes",
     "kind_to_agent",
     "kind_to_worker",
 ]
@@ -98,27 +97,3 @@ def _parse(
     except DecodeError as error:
         raise Rejected(f"damaged {name}: {error}") from error
     return inward.decode(name, message, payload, agent)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def frame_body_bytes(body: live.FrameBody) -> bytes:
-    """A FrameBody as protobuf would serialise it, with one copy of the data instead of three.
-
-    Written by hand because every access to a protobuf `bytes` field copies it.
-    """
-    head = b""
-    if body.stream:
-        head += b"\x08" + _varint(body.stream)
-    if body.seq:
-        head += b"\x10" + _varint(body.seq)
-    if len(body.data):
-        head += b"\x1a" + _varint(len(body.data))
-    return b"".join((head, body.data))

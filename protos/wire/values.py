@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeVar, cast
+from math import isfinite
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.errors import Rejected
 from pipelines.frame import RUN_BYTES, Encoding, FrameId
@@ -28,6 +30,10 @@ E = TypeVar("E", bound=StrEnum)
 ANSWERED_BY: Mapping[AnsweredBy, int] = {m: pb.AnsweredBy.Value(f"ANSWERED_BY_{m.name}") for m in AnsweredBy}
 STATUS: Mapping[Status, int] = {m: pb.Status.Value(f"STATUS_{m.name}") for m in Status}
 GAP_REASON: Mapping[GapReason, int] = {m: pb.GapReason.Value(f"GAP_REASON_{m.name}") for m in GapReason}
+
+_F4 = np.dtype("<f4")
+_U2 = np.dtype("<u2")
+_FEW_NUMBERS = 100
 
 LANES = {lane: pb.Lane.Value(f"LANE_{lane.name}") for lane in Lane}
 REASONS = {r: pb.RejectReason.Value(f"REJECT_REASON_{r.name}") for r in RejectReason}
@@ -66,8 +72,8 @@ def encoding_to(value: Encoding) -> pb.Encoding:
     )
 
 
-def encoding_from(message: pb.Encoding) -> Encoding:
-    """Rejected if the sizes claimed do not agree with each other."""
+def encoding_of(message: pb.Encoding) -> tuple[Encoding, str]:
+    """What the message says, and in words how its sizes contradict each other; empty if they do not."""
     value = Encoding(
         codec=message.codec,
         quality=message.quality,
@@ -77,36 +83,60 @@ def encoding_from(message: pb.Encoding) -> Encoding:
         channels=message.channels,
         body_bytes=message.body_bytes,
     )
-    if message.decoded_bytes != value.decoded_bytes:
-        raise Rejected(
-            f"encoding claims {message.decoded_bytes} decoded bytes, its size says {value.decoded_bytes}"
-        )
+    if message.decoded_bytes == value.decoded_bytes:
+        return value, ""
+    return (
+        value,
+        f"encoding claims {message.decoded_bytes} decoded bytes, its size says {value.decoded_bytes}",
+    )
+
+
+def encoding_from(message: pb.Encoding) -> Encoding:
+    """Rejected if the sizes claimed do not agree with each other."""
+    value, fault = encoding_of(message)
+    if fault:
+        raise Rejected(fault)
     return value
 
 
 def detections_to(value: Detections, *, with_labels: bool = True) -> pb.Detections:
     return pb.Detections(
-        boxes=np.ascontiguousarray(value.boxes, "<f4").tobytes(),
-        scores=np.ascontiguousarray(value.scores, "<f4").tobytes(),
-        class_ids=np.ascontiguousarray(value.class_ids, "<u2").tobytes(),
+        boxes=_bytes(value.boxes, _F4),
+        scores=_bytes(value.scores, _F4),
+        class_ids=_bytes(value.class_ids, _U2),
         labels=value.labels if with_labels else (),
     )
 
 
 def detections_from(message: pb.Detections, labels: tuple[str, ...] = ()) -> Detections:
     """Rejected if the columns are not of one length. `labels` serve where the message has none."""
+    boxes, scores = message.boxes, message.scores
+    if len(boxes) % _F4.itemsize:
+        raise Rejected("detections do not fit together: the last box is cut")
     try:
+        numbers = np.frombuffer(boxes + scores, _F4)
+        count = len(boxes) // _F4.itemsize
         value = Detections(
-            np.frombuffer(message.boxes, "<f4").reshape(-1, 4).astype(np.float32, copy=False),
-            np.frombuffer(message.scores, "<f4").astype(np.float32, copy=False),
-            np.frombuffer(message.class_ids, "<u2").astype(np.uint16, copy=False),
+            numbers[:count].reshape(-1, 4),
+            numbers[count:],
+            np.frombuffer(message.class_ids, _U2),
             tuple(message.labels) or labels,
         )
     except ValueError as error:
         raise Rejected(f"detections do not fit together: {error}") from error
-    if not (np.isfinite(value.boxes).all() and np.isfinite(value.scores).all()):
+    if not _all_finite(numbers):
         raise Rejected("a box or a score is not a number")
     return value
+
+
+def _all_finite(numbers: NDArray[np.float32]) -> bool:
+    if len(numbers) <= _FEW_NUMBERS:  # a few boxes: numpy would take longer to begin than this takes
+        return all(map(isfinite, numbers.tolist()))
+    return bool(np.isfinite(numbers).all())
+
+
+def _bytes(column: NDArray[Any], wire: "np.dtype[Any]") -> bytes:
+    return (column if column.dtype == wire else column.astype(wire)).tobytes()
 
 
 def timing_to(value: WorkerTiming) -> pb.Timing:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-BENCHMARKS = ("overhead", "demo")
+BENCHMARKS = ("overhead", "transport", "camera", "postprocess", "demo")
 PAGE = Path("docs/benchmarks.md")
 BEGIN, END = "<!-- begin {} -->", "<!-- end {} -->"
 

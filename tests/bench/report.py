@@ -5,7 +5,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,13 +48,24 @@ def summary_ms(values_us: Sequence[float]) -> dict[str, float]:
     return {name: round(quantile(ordered, q) / 1000, 3) for name, q in names} | {"n": len(ordered)}
 
 
-def run(name: str, measure: Callable[[Report, argparse.Namespace], None], **flags: str) -> None:
-    """The main of a benchmark: parse, measure, write one JSON object, exit 1 if a bar fails."""
+def run(
+    name: str,
+    measure: Callable[[Report, argparse.Namespace], None],
+    *,
+    values: Mapping[str, str] | None = None,
+    **flags: str,
+) -> None:
+    """The main of a benchmark: parse, measure, write one JSON object, exit 1 if a bar fails.
+
+    `values` and `flags`: further options, with a value and without, each with its words.
+    """
     parser = argparse.ArgumentParser(prog=f"python -m tests.bench.{name}", description=measure.__doc__)
     parser.add_argument("--quick", action="store_true", help="a smoke run in under 50 s")
     parser.add_argument("--json", default="-", help="where the report goes; - is stdout")
     for flag, words in flags.items():
         parser.add_argument(f"--{flag}", action="store_true", help=words)
+    for option, words in (values or {}).items():
+        parser.add_argument(f"--{option}", default="", help=words)
     arguments = parser.parse_args()
     report = Report(name)
     measure(report, arguments)

@@ -1,47 +1,44 @@
 """What every detector promises, whatever is inside."""
 
+import hashlib
 import threading
 import time
-from types import SimpleNamespace
+from itertools import permutations
 
 import numpy as np
+import psutil
 import pytest
 
 from pipelines.detectors.base import Cancelled, CancelToken
-from pipelines.detectors.centerface import CenterFace
+from pipelines.detectors.kinds import DETECTORS
 from pipelines.detectors.synthetic import SyntheticDetector
-from pipelines.errors import Fatal, Rejected
-from tests.support.models import write_centerface
+from pipelines.errors import ConfigError, Fatal, Rejected
+from tests.support.models import COLOURS, write_centerface, write_yolox, write_yunet
 
-KINDS = ["centerface", "synthetic"]
+WRITERS = {"centerface": write_centerface, "yolox": write_yolox, "yunet": write_yunet}
+"""Of the kinds with a model file."""
+EXTRA: dict[str, dict[str, object]] = {"yolox": {"labels": list(COLOURS), "decoded": False}}
+KINDS = [kind.name for kind in DETECTORS]
+SIZES = [(1, 1), (10, 4000), (4000, 10), (1, 333), (17, 33), (720, 1280)]
 
 
-def build(kind, folder, *, slow=False):
+def build(kind, folder, *, slow=False, **settings):
     """A detector made from a configuration as the YAML gives it; `slow`: a run takes about half a second."""
+    values: dict[str, object]
     if kind == "synthetic":
-        return SyntheticDetector.from_config(
-            SimpleNamespace(
-                delay=500_000 if slow else 1_000,
-                labels=["car", "face"],
-                boxes=3,
-                input=(64, 64),
-                fail_every=None,
-            )
-        )
-    path = folder / f"{kind}-{slow}.onnx"
-    if not path.exists():
-        write_centerface(path, slow_layers=20 if slow else 0)
-    return CenterFace.from_config(
-        SimpleNamespace(
-            model=path,
-            sha256=None,
-            input=(384, 384) if slow else (64, 64),
-            min_score=0.5,
-            iou=0.3,
-            threads=1,
-            fit="stretch",
-        )
-    )
+        values = {
+            "delay": "500ms" if slow else "1ms",
+            "labels": ["car", "face"],
+            "boxes": 3,
+            "input": "64x64",
+        }
+    else:
+        path = folder / f"{kind}-{slow}.onnx"
+        if not path.exists():
+            WRITERS[kind](path, slow_layers=8 if slow else 0)
+        values = {"model": str(path), "input": "384x384" if slow else "64x64", **EXTRA.get(kind, {})}
+    block = DETECTORS[kind].config
+    return DETECTORS.build(block.model_validate({"kind": kind, **values, **settings}))
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +54,24 @@ def detector(request, folder):
 @pytest.fixture
 def picture():
     pixels = np.random.default_rng(1).integers(0, 60, (90, 160, 3), np.uint8)
-    pixels[30:50, 40:70] = 255
+    pixels[20:60, 40:100] = 255
     pixels[60:70, 120:140] = 200
     return pixels
+
+
+def assert_sound(found, labels, shape):
+    height, width = shape[:2]
+    assert found.labels == labels
+    assert found.boxes.dtype == np.float32
+    assert found.scores.dtype == np.float32
+    assert found.class_ids.dtype == np.uint16
+    assert (found.boxes[:, :2] >= 0).all()
+    assert (found.boxes[:, 2:] <= [width, height]).all()
+    assert (found.boxes[:, :2] < found.boxes[:, 2:]).all()
+    assert (np.diff(found.scores) <= 0).all()
+    assert (found.scores <= 1).all()
+    assert (found.scores > 0).all()
+    assert (found.class_ids < len(labels)).all()
 
 
 def test_it_says_what_it_is(detector):
@@ -72,20 +84,36 @@ def test_it_says_what_it_is(detector):
 def test_boxes_lie_in_the_picture_best_score_first_with_known_classes(detector, picture):
     found = detector.detect(picture)
     assert len(found) > 0
-    assert found.labels == detector.labels
-    assert found.boxes.dtype == np.float32
-    assert found.scores.dtype == np.float32
-    assert found.class_ids.dtype == np.uint16
-    assert (found.boxes[:, :2] >= 0).all()
-    assert (found.boxes[:, 2:] <= [160, 90]).all()
-    assert (found.boxes[:, :2] < found.boxes[:, 2:]).all()
-    assert (np.diff(found.scores) <= 0).all()
-    assert (found.scores <= 1).all()
-    assert (found.class_ids < len(detector.labels)).all()
+    assert_sound(found, detector.labels, picture.shape)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_picture_of_any_size_and_shape_is_answered(kind, size, folder):
+    # so low that the padding of a letterbox, which lies outside the picture, would count as well
+    detector = build(kind, folder, **({} if kind == "synthetic" else {"min_score": 0.1}))
+    white = np.full((*size, 3), 255, np.uint8)
+    found = detector.detect(white)
+    assert len(found) > 0
+    assert_sound(found, detector.labels, white.shape)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_picture_with_nothing_in_it_gives_no_boxes_and_that_is_an_answer(kind, folder):
+    detector = build(kind, folder, **({"boxes": 0} if kind == "synthetic" else {}))
+    found = detector.detect(np.zeros((90, 160, 3), np.uint8))
+    assert len(found) == 0
+    assert_sound(found, detector.labels, (90, 160, 3))
 
 
 def test_two_runs_on_equal_pixels_agree(detector, picture):
     assert detector.detect(picture) == detector.detect(picture.copy())
+
+
+def test_a_view_into_a_larger_picture_is_as_good_as_a_copy(detector, picture):
+    around = np.zeros((120, 320, 3), np.uint8)
+    around[10:100, ::2] = picture
+    assert detector.detect(around[10:100, ::2]) == detector.detect(picture)
 
 
 def test_the_picture_is_only_read(detector, picture):
@@ -140,6 +168,58 @@ def test_what_is_no_bgr_picture_is_rejected_and_the_next_one_is_answered(detecto
     with pytest.raises(Rejected):
         detector.detect(wrong)
     assert len(detector.detect(picture)) > 0
+
+
+# -- of the kinds with a model file -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_only_the_best_boxes_are_kept_when_there_are_too_many(kind, folder):
+    white = np.full((64, 64, 3), 255, np.uint8)
+    every = build(kind, folder).detect(white)
+    assert len(every) > 2
+    few = build(kind, folder, max_detections=2).detect(white)
+    assert few.scores.tolist() == every.scores[:2].tolist()
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_higher_least_score_only_takes_boxes_away(kind, folder, picture):
+    scores = build(kind, folder, min_score=0.3).detect(picture).scores
+    strict = build(kind, folder, min_score=0.9).detect(picture).scores
+    assert 0 < len(strict) < len(scores)
+    assert (strict >= 0.9).all()
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_the_file_must_be_the_one_that_was_meant(kind, folder):
+    right = hashlib.sha256((folder / f"{kind}-False.onnx").read_bytes()).hexdigest()
+    assert build(kind, folder, sha256=right).sha256 == right
+    with pytest.raises(ConfigError) as error:
+        build(kind, folder, sha256="0" * 64)
+    assert right in str(error.value)
+    assert "0" * 64 in str(error.value)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_run_uses_as_many_threads_as_it_was_given(kind, folder):
+    process = psutil.Process()
+    before = process.num_threads()
+    alone = build(kind, folder, threads=1)
+    assert process.num_threads() == before
+    three = build(kind, folder, threads=3)
+    assert process.num_threads() == before + 2
+    white = np.full((64, 64, 3), 255, np.uint8)
+    assert three.detect(white) == alone.detect(white)
+
+
+@pytest.mark.parametrize(("kind", "other"), list(permutations(WRITERS, 2)))
+def test_the_model_of_another_kind_is_refused_with_the_kind_to_write(kind, other, tmp_path):
+    path = WRITERS[other](tmp_path / "model.onnx")
+    with pytest.raises(ConfigError, match=rf"no model for kind: {kind}.*write kind: {other}"):
+        build(kind, tmp_path, model=str(path))
+
+
+# -- of the synthetic kind --------------------------------------------------------------------------------
 
 
 def test_a_synthetic_engine_breaks_every_nth_run_and_only_then(picture):

@@ -1,4 +1,4 @@
-"""What every link promises, whatever carries it: one suite over the memory and the ZeroMQ link."""
+"""What every link promises, whatever carries it: one suite over the memory, the ZeroMQ and the gRPC link."""
 
 import threading
 import time
@@ -9,10 +9,11 @@ from typing import Protocol, TypeVar
 import pytest
 from zmq.utils import garbage
 
-from cloud.listeners.zmq import ZmqListener
+from cloud.config import LISTENERS
+from cloud.listeners.base import Listener
 from edge.links.base import Connected, Disconnected, Dropped, Link, LinkEvent, Received, Refused, Sent
+from edge.links.kinds import LINKS
 from edge.links.memory import MemoryLink
-from edge.links.zmq import ZmqLink
 from pipelines.frame import Encoding
 from pipelines.result import Gap, GapReason
 from protos.wire.bulk import BulkBatch
@@ -56,17 +57,24 @@ class MemoryPlace:
         return self._made
 
 
-class ZmqPlace:
-    def __init__(self, endpoint: ScriptedEndpoint) -> None:
+class WirePlace:
+    """A listener in this process, on a port that stays its own."""
+
+    def __init__(self, endpoint: ScriptedEndpoint, kind: str) -> None:
         self._endpoint = endpoint
+        self._kind = kind
         self._port = free_port()
-        self._listener: ZmqListener | None = None
+        self._listener: Listener | None = None
 
     def link(self) -> Link:
-        return ZmqLink(name="cable", url=f"zmq://127.0.0.1:{self._port}", clock_us=clock_us)
+        url = f"{self._kind}://127.0.0.1:{self._port}"
+        made: Link = LINKS[self._kind].resolve()(name="cable", url=url, clock_us=clock_us)
+        return made
 
     def up(self) -> None:
-        self._listener = ZmqListener(self._endpoint, address=f"127.0.0.1:{self._port}", clock_us=clock_us)
+        self._listener = LISTENERS[self._kind].resolve()(
+            self._endpoint, address=f"127.0.0.1:{self._port}", clock_us=clock_us
+        )
         self._listener.start()
 
     def down(self) -> None:
@@ -87,14 +95,20 @@ class House:
 
     def __init__(self, kind: str) -> None:
         self.worker = ScriptedEndpoint()
-        self.place: Place = MemoryPlace(self.worker) if kind == "memory" else ZmqPlace(self.worker)
+        self.place: Place = MemoryPlace(self.worker) if kind == "memory" else WirePlace(self.worker, kind)
         self.link = self.place.link()
         self.events: list[LinkEvent] = []
         self.threads: set[threading.Thread] = set()
+        self.overlaps = 0
+        self._delivering = threading.Lock()
 
     def deliver(self, event: LinkEvent) -> None:
+        if not self._delivering.acquire(blocking=False):
+            self.overlaps += 1
+            return
         self.threads.add(threading.current_thread())
         self.events.append(event)
+        self._delivering.release()
 
     def start(self) -> None:
         self.link.start(HELLO, self.deliver)
@@ -134,7 +148,7 @@ def _zero_copy_collector() -> None:
     garbage.gc.start()
 
 
-@pytest.fixture(params=["memory", "zmq"])
+@pytest.fixture(params=["memory", "zmq", "grpc"])
 def house(request: pytest.FixtureRequest) -> Iterator[House]:
     made = House(request.param)
     made.place.down()
@@ -199,6 +213,20 @@ def test_frames_arrive_in_order_head_before_body_and_bytes_unchanged(house: Hous
     ]
     assert [m.data for m in session.frames if isinstance(m, FrameBody)] == bodies
     assert house.link.bytes_sent() > sum(map(len, bodies))
+
+
+def test_what_the_worker_would_not_take_is_never_sent_and_counted(house: House) -> None:
+    limit_bytes = WELCOME.limits.message_bytes
+    house.connect()
+    big = b"x" * (limit_bytes + 1)
+    assert house.link.send(*frame(1, big)) is Sent.TOO_LARGE
+    batch = BulkBatch(batch=1, records_zstd=big[:-1], records_bytes=1)
+    assert house.link.send(batch, lane=Lane.BULK) is Sent.TOO_LARGE
+    assert house.link.too_large == 2
+    assert house.link.send(*frame(2, big[:-1])) is Sent.ACCEPTED, "the limit itself is taken"
+    house.wait_answers(1)
+    assert [m.seq for m in house.worker.on(Lane.LIVE)[0].frames] == [2, 2]
+    assert house.all(Disconnected) == []
 
 
 def test_a_burst_keeps_its_order_and_every_frame_ends_crossed_or_dropped(house: House) -> None:
@@ -385,12 +413,15 @@ def test_a_refused_hello_is_reported_in_words_and_tried_again(house: House) -> N
     house.wait_connected()
 
 
-def test_everything_is_reported_by_one_thread_of_the_links_own(house: House) -> None:
+def test_everything_is_reported_by_threads_of_the_links_own_one_event_at_a_time(house: House) -> None:
     house.connect()
-    house.link.send(*frame(1))
-    house.wait(Received)
-    (thread,) = house.threads
-    assert thread is not threading.main_thread()
+    for seq in range(1, 6):
+        house.link.open_fresh()
+        assert house.link.send(*frame(seq)) is Sent.ACCEPTED
+        house.wait_answers(seq)
+    house.wait(Connected, 2, lane=Lane.LIVE)
+    assert threading.main_thread() not in house.threads
+    assert house.overlaps == 0
 
 
 def connected(house: House) -> None:

@@ -1,6 +1,8 @@
 """What every record store promises: one row per identity, whatever arrives in whatever order."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
@@ -198,3 +200,80 @@ def test_every_row_speaks_plain_json_values(store: RecordStore) -> None:
     line = only(store).as_dict()
     assert line["best_detections"][0]["label"] == "face"
     assert line["timing_ms"] == {"detect": 20.0, "encode": 3.0}
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[tuple[RecordStore, RecordStore]]:
+    """One store, opened by two workers."""
+    url = f"sqlite:///{tmp_path}/shared.db"
+    with open_store(url) as one, open_store(url) as other:
+        yield one, other
+
+
+def together(*works: Callable[[], object]) -> None:
+    """Each on a thread of its own, all begun at the same moment; what one raises is raised."""
+    barrier = threading.Barrier(len(works))
+    with ThreadPoolExecutor(len(works)) as pool:
+        begun = [pool.submit(lambda work=work: (barrier.wait(5.0), work())) for work in works]  # type: ignore[misc]
+        for each in begun:
+            each.result(30.0)
+
+
+def test_workers_that_start_at_once_on_a_new_file_agree_on_the_store(tmp_path: Path) -> None:
+    for attempt in range(5):
+        ids: list[str] = []
+
+        def start(attempt: int = attempt, ids: list[str] = ids) -> None:
+            with open_store(f"sqlite:///{tmp_path}/new-{attempt}.db") as opened:
+                ids.append(opened.store_id)
+
+        together(*[start] * 6)
+        assert len(ids) == 6
+        assert len(set(ids)) == 1
+
+
+def test_two_workers_that_write_at_once_wait_for_each_other_and_lose_nothing(
+    two: tuple[RecordStore, RecordStore],
+) -> None:
+    def write(store: RecordStore, what: str) -> None:
+        for seq in range(1, 61):
+            if what == "far":
+                store.commit(
+                    far=[record(seq, AnsweredBy.FAR, detections=boxes(1, 3))], now_unix_us=NOW_UNIX_US
+                )
+            else:
+                store.commit(
+                    given=[record(seq, AnsweredBy.NEAR, detections=boxes(2))], now_unix_us=NOW_UNIX_US
+                )
+
+    one, other = two
+    together(lambda: write(one, "far"), lambda: write(other, "near"))
+    rows = list(one.rows())
+    assert [r.id.seq for r in rows] == list(range(1, 61))
+    assert all(r.best == boxes(1, 3) and r.detections == boxes(2) for r in rows)
+
+
+@pytest.mark.parametrize("far_first", [True, False])
+def test_far_outranks_near_whichever_worker_each_came_to(
+    two: tuple[RecordStore, RecordStore], far_first: bool
+) -> None:
+    one, other = two
+    arrivals = [(one, FAR_RESULT), (other, NEAR)]
+    for store, arrival in arrivals if far_first else reversed(arrivals):
+        put(store, arrival)
+    assert only(one) == only(other)
+    assert only(one).best == boxes(1, 3)
+    assert only(one).answered_by is AnsweredBy.NEAR
+    assert only(one).late_far
+
+
+def test_reading_while_another_worker_writes_is_refused_to_neither(
+    two: tuple[RecordStore, RecordStore],
+) -> None:
+    one, other = two
+    put(one, NEAR)
+    reading = iter(one.rows())
+    next(reading)
+    other.commit(far=[record(2, AnsweredBy.FAR)], now_unix_us=NOW_UNIX_US)
+    assert list(reading) == []
+    assert len(one.identities()) == 2

@@ -4,7 +4,8 @@ import signal
 import socket
 from pathlib import Path
 
-from tests.support.rig import Rig, rig
+from tests.support.rig import Rig, free_port, rig
+from tests.support.switch import Switch
 
 
 def _healthy(r: Rig) -> int:
@@ -128,4 +129,28 @@ def test_the_cloud_ends_with_one_record_for_every_answer_after_an_outage(tmp_pat
         records = r.records()
         assert len(records) == len(set(records))
         assert set(records) == set(r.seen_identities())
+        assert len(records) == 200
+
+
+def test_an_agent_moved_between_two_workers_of_one_store_loses_no_answer(tmp_path: Path):
+    """F01, F30: the name leads to another worker while records of the first are under way."""
+    with Switch() as switch, rig(tmp_path, link_port=switch.port) as r:
+        first = r.start_worker()
+        switch.target = r.port
+        r.port = free_port()
+        second = r.start_worker()
+        assert first.ready["store_id"] == second.ready["store_id"]
+        r.start_agent("--frames", "200")
+        before = _healthy(r)
+        first.kill()
+        r.wait_answers("near", 10, after=before)  # for these the agent has to bring the records itself
+        again = len(r.answers)
+        switch.target = r.port
+        r.wait_far_on_time(after=again, within_s=4.0)
+        summary = r.finish_agent()
+        assert summary["outbox"]["pending"] == 0
+        assert summary["frames"]["missed"] == 0
+        r.stop_worker()
+        records = r.records()
+        assert sorted(records) == sorted(r.seen_identities())
         assert len(records) == 200

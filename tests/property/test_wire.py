@@ -25,7 +25,7 @@ from pipelines.result import (
     WorkerTiming,
 )
 from protos import inference_pb2 as pb
-from protos.wire import bulk, live, messages, multipart, records, session
+from protos.wire import bulk, envelope, live, messages, multipart, records, session
 from protos.wire.session import Lane, RejectReason
 
 AGENT = "gw"
@@ -212,7 +212,7 @@ def names(strategies: dict[type, Any]) -> list[str]:
 def test_every_message_of_the_wire_is_among_those_tried_here() -> None:
     assert set(to_worker) == set(messages.ToWorker.__args__)
     assert set(to_agent) == set(messages.ToAgent.__args__)
-    assert len(to_worker) == len(pb.ToWorker.DESCRIPTOR.fields)
+    assert len(to_worker) == len(pb.ToWorker.DESCRIPTOR.fields) - 1, "all but Frame, which is two of them"
     assert len(to_agent) == len(pb.ToAgent.DESCRIPTOR.fields)
 
 
@@ -224,6 +224,10 @@ def test_what_an_agent_says_arrives_as_it_was_said(kind: type, data: st.DataObje
     parts = multipart.pack_to_worker(message)
     assert len(parts) == (3 if kind is live.FrameBody else 2)
     assert value(multipart.unpack_to_worker([memoryview(p) for p in parts], agent=AGENT)) == value(message)
+    whole = envelope.pack_to_worker(message)
+    (again,) = envelope.unpack_to_worker(whole, agent=AGENT)
+    assert value(again) == value(message)
+    assert pb.ToWorker.FromString(whole).SerializeToString() == whole
 
 
 @pytest.mark.parametrize("kind", to_agent, ids=names(to_agent))
@@ -234,6 +238,9 @@ def test_what_a_worker_says_arrives_as_it_was_said(kind: type, data: st.DataObje
     parts = multipart.pack_to_agent(message)
     assert len(parts) == 2
     assert value(multipart.unpack_to_agent([memoryview(p) for p in parts], agent=AGENT)) == value(message)
+    whole = envelope.pack_to_agent(message)
+    assert value(envelope.unpack_to_agent(whole, agent=AGENT)) == value(message)
+    assert pb.ToAgent.FromString(whole).SerializeToString() == whole
 
 
 @pytest.mark.parametrize("size", [1, 30_000, 1_000_000])
@@ -249,8 +256,22 @@ def test_a_payload_crosses_without_being_copied_into_the_header(size: int) -> No
 def test_a_body_framed_by_hand_is_byte_for_byte_what_protobuf_writes(
     stream: int, seq: int, data: bytes
 ) -> None:
-    ours = messages.frame_body_bytes(live.FrameBody(stream=stream, seq=seq, data=memoryview(data)))
-    assert ours == pb.FrameBody(stream=stream, seq=seq, data=data).SerializeToString()
+    body = live.FrameBody(stream=stream, seq=seq, data=memoryview(data))
+    written = pb.ToWorker(frame_body=pb.FrameBody(stream=stream, seq=seq, data=data)).SerializeToString()
+    assert envelope.pack_to_worker(body) == written
+    (again,) = envelope.unpack_to_worker(written)
+    assert value(again) == value(body)
+    assert len(written) <= len(data) + envelope.OVERHEAD_BYTES
+
+
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_head_and_its_body_in_one_message_arrive_as_the_two_they_are(data: st.DataObject) -> None:
+    head, body = data.draw(to_worker[live.FrameHead]), data.draw(to_worker[live.FrameBody])
+    whole = envelope.pack_frame(head, body)
+    assert [value(m) for m in envelope.unpack_to_worker(whole)] == [value(head), value(body)]
+    assert pb.ToWorker.FromString(whole).SerializeToString() == whole
+    assert len(whole) <= len(body.data) + envelope.OVERHEAD_BYTES
 
 
 def outcome(attempt: Callable[[], object]) -> object:
@@ -298,6 +319,53 @@ def test_a_message_damaged_on_its_way_is_a_message_or_rejected(data: st.DataObje
             else:
                 del part[place:]
     judge([bytes(p) for p in damaged])
+
+
+def judge_whole(whole: bytes) -> None:
+    came = outcome(partial(envelope.unpack_to_agent, whole, agent=AGENT))
+    assert type(came) in (Rejected, *to_agent)
+    came = outcome(partial(envelope.unpack_to_worker, whole, agent=AGENT))
+    for message in came if isinstance(came, tuple) else (came,):
+        assert type(message) in (Rejected, *to_worker)
+
+
+@given(st.binary(max_size=120))
+@settings(max_examples=300, deadline=None)
+def test_arbitrary_bytes_are_an_envelope_or_rejected_and_nothing_else(whole: bytes) -> None:
+    judge_whole(whole)
+
+
+@given(data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_an_envelope_damaged_on_its_way_is_a_message_or_rejected(data: st.DataObject) -> None:
+    if data.draw(st.booleans()):
+        frame = envelope.pack_frame(
+            data.draw(to_worker[live.FrameHead]), data.draw(to_worker[live.FrameBody])
+        )
+        whole = bytearray(
+            data.draw(
+                st.one_of(st.just(frame), *to_worker.values()).map(
+                    lambda m: m if isinstance(m, bytes) else envelope.pack_to_worker(m)
+                )
+            )
+        )
+    else:
+        whole = bytearray(envelope.pack_to_agent(data.draw(st.one_of(*to_agent.values()))))
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, max(0, len(whole) - 1)))
+        if place < len(whole) and data.draw(st.booleans()):
+            whole[place] = data.draw(st.integers(0, 255))
+        else:
+            del whole[place:]
+    judge_whole(bytes(whole))
+
+
+def test_fields_a_later_version_adds_to_an_envelope_or_a_body_are_passed_over() -> None:
+    added = b"\xa0\x01\x07" + b"\xa2\x01\x02hi" + b"\xa5\x01\x00\x00\x00\x00" + b"\xa1\x01" + bytes(8)
+    body = pb.FrameBody(stream=1, seq=2, data=b"picture").SerializeToString() + added
+    whole = b"\x1a" + bytes([len(body)]) + body + added
+    (again,) = envelope.unpack_to_worker(whole)
+    assert value(again) == value(live.FrameBody(stream=1, seq=2, data=b"picture"))
 
 
 @given(st.lists(record_values, max_size=5))

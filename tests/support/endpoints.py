@@ -19,14 +19,14 @@ WELCOME = Welcome(
 )
 
 
-def result(stream: int, seq: int) -> Result:
+def result(stream: int, seq: int, *, spread_us: int = 0) -> Result:
     return Result(
         stream=stream,
         seq=seq,
         detections=Detections.empty(),
         model="thing",
         model_sha256="ab" * 32,
-        timing=WorkerTiming(),
+        timing=WorkerTiming(head_mono_us=1, body_mono_us=1 + spread_us),
         load=Load(),
     )
 
@@ -62,7 +62,7 @@ class ScriptedSession:
             case Ping():
                 self.peer.send(Pong(nonce=message.nonce, arrived_mono_us=arrived_us, resident_us=0))
             case FrameBody():
-                self.peer.send(result(message.stream, message.seq))
+                self.peer.send(result(message.stream, message.seq, spread_us=self._endpoint.spread_us))
 
     def refuse(self, text: str) -> None:
         self.refused.append(text)
@@ -82,6 +82,8 @@ class ScriptedEndpoint:
         self.sessions: list[ScriptedSession] = []
         self.refusal: Error | None = None
         self.silent = False
+        self.spread_us = 0  # what its results say lay between head and body
+        self.reasons: list[str] = []
         self.reading = threading.Event()
         self.reading.set()
 
@@ -89,6 +91,9 @@ class ScriptedEndpoint:
         session = ScriptedSession(self, peer)
         self.sessions.append(session)
         return session
+
+    def not_ready(self) -> list[str]:
+        return self.reasons
 
     def on(self, lane: Lane) -> list[ScriptedSession]:
         """Connections that said Hello on this lane, oldest first."""

@@ -23,7 +23,7 @@ version: 1
 name: rig-worker
 state_dir: {root}/worker
 listen:
-  zmq: {{address: "127.0.0.1:{port}"}}
+  {link}: {{address: "127.0.0.1:{port}"}}
   http: {{address: "127.0.0.1:0"}}
 models:
   {model}:
@@ -41,7 +41,7 @@ streams:
 near:
   detector: {{kind: synthetic, delay: {near_delay}, labels: [thing]{near_extra}}}
 links:
-  cable: {{url: "zmq://127.0.0.1:{link_port}"}}
+  cable: {{url: "{link}://127.0.0.1:{link_port}"}}
 scheduler: {{policy: {policy}}}
 sinks:
   - {{kind: stdout}}
@@ -134,6 +134,7 @@ class Rig:
             "policy": "deadline",
             "model": "thing",
             "link_port": self.port,
+            "link": "zmq",
         } | options
         self.worker: Process | None = None
         self.agent: Process | None = None

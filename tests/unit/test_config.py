@@ -84,8 +84,8 @@ def test_half_a_budget_is_completed(pipeline):
     [
         ("rtt_budget.return_below=100ms", "must be below fall_back_above"),
         ("links.cable={url: 'zmq://h:1'}", "several links are not built yet"),
-        ("links.lte.url=grpc://h:1", "gRPC links are not built yet; use zmq://h:1"),
-        ("links.lte.url=tcp://h:1", "must be zmq://HOST:PORT"),
+        ("links.lte.url=grpcs://h:1", "credentials for links are not built yet"),
+        ("links.lte.url=tcp://h:1", "must be zmq://HOST:PORT or grpc://HOST:PORT"),
         ("links.lte.url=zmq://h:0", "port of 1 to 65535"),
         ("links.lte.tls={ca: x}", "not built yet"),
         ("links.lte.metered=true", "metered links are not built yet"),
@@ -96,14 +96,23 @@ def test_half_a_budget_is_completed(pipeline):
         ("scheduler.hedge.margin=60ms", "more than half of the deadline"),
         ("scheduler.min_p=25", "write 25% or 0.25"),
         ("streams={}", "at least 1"),
-        ("streams.door.gate={kind: motion}", "motion gates are not built yet"),
-        ("streams.door.source={kind: rtsp}", "RTSP cameras are not built yet"),
-        ("near.detector={kind: yolox, model: m, input: 32x32}", "yolox detector is not built yet"),
+        ("streams.door.gate={kind: motion, at_most_every: 3s}", "must be below at_least_every"),
+        ("streams.door.gate={kind: moton}", "motion"),
+        ("streams.door.gate={kind: motion, min_area: 0}", "greater than 0"),
+        ("scheduler.ladder=[{codec: zstd, quality: 50}]", "zstd is lossless and has no quality"),
+        ("scheduler.ladder=[{codec: png, level: 10}]", "png takes 0 to 9"),
+        ("scheduler.ladder=[{codec: zstd, level: 0}]", "zstd takes 1 to 19"),
+        ("scheduler.ladder=[{level: 3}]", "jpeg has no level; set quality"),
+        ("scheduler.ladder=[{quality: null}]", "jpeg needs a quality"),
+        ("streams.door.source={kind: rtsp}", "is kind: camera, with url: rtsp://"),
         ("outbox.on_full=coarsen", "coarsening is not built yet"),
         ("uplink.rules=[{send: [result, payload]}]", "backfill of payloads is not built yet"),
         ("uplink.rules=[]", "must have at least 1"),
         ("uplink.rules=[{every: 300, send: [result]}]", "sampling uplink rules are not built yet"),
-        ("sinks=[{kind: socket, path: x}]", "socket sinks are not built yet"),
+        ("sinks=[{kind: socket, path: %s}]" % ("x" * 120), "a Unix socket's path may have 107"),
+        ("sinks=[{kind: socket, path: x, mode: 0660}]", 'must be in quotes, such as "0660"'),
+        ("sinks=[{kind: socket, path: x, mode: '0999'}]", "three octal digits"),
+        ("sinks=[{kind: socket, path: x, mode: '0460'}]", "must let the owner read and write"),
         ("labels=[a, a]", "a label is given twice"),
         ("agent=../up", "letters, digits, - and _"),
         ("deadline=1ms", "at least 10ms"),
@@ -163,6 +172,8 @@ def test_what_is_allowed_and_probably_not_meant_is_warned_of(pipeline):
     assert "no link" in warnings(pipeline("links={}"))[0]
     assert "no frame is worth offloading" in warnings(pipeline("near.accuracy=1.0"))[0]
     assert "never" in warnings(pipeline("scheduler.hedge.start='never'"))[0]
+    assert "a picture above 333 kB" in warnings(pipeline("scheduler.ladder=[{codec: zstd}]"))[0]
+    assert warnings(pipeline("scheduler.ladder=[{codec: zstd}]", "scheduler.byte_price=0")) == []
 
 
 def test_a_dumped_pipeline_reads_back_as_the_same_pipeline(pipeline):
@@ -170,6 +181,15 @@ def test_a_dumped_pipeline_reads_back_as_the_same_pipeline(pipeline):
     text = yaml.safe_dump(config.model_dump(mode="json"))
     assert "deadline: 75ms" in text
     assert pipeline(text=text) == config
+
+
+def test_a_dumped_lossless_pipeline_with_a_gate_reads_back_as_the_same_pipeline(pipeline):
+    config = pipeline(
+        "scheduler.ladder=[{codec: zstd, level: 3}]",
+        "streams.door.gate={kind: motion, min_area: 1%, at_most_every: 100ms}",
+    )
+    assert config.scheduler.ladder[0].quality is None
+    assert pipeline(text=yaml.safe_dump(config.model_dump(mode="json"))) == config
 
 
 def test_a_configuration_cannot_be_changed_after_it_was_checked(pipeline):
@@ -216,7 +236,9 @@ def test_a_listener_on_loopback_needs_no_word(worker, address):
         ("listen.zmq.address=7440", "must be text"),
         ("listen.zmq.address='localhost'", "HOST:PORT"),
         ("listen.zmq.curve={key_file: k}", "credentials for listeners are not built yet"),
-        ("listen.grpc={address: 'x:1'}", "gRPC listeners are not built yet"),
+        ("listen.grpc={address: '0.0.0.0:1'}", "asks for no credentials"),
+        ("listen.grpc={address: '127.0.0.1:0', tls: {}}", "credentials for listeners are not built yet"),
+        ("listen={}", "agents need a way in"),
         ("listen.http={address: '0.0.0.0:9464'}", "asks for no credentials"),
         ("models={}", "at least 1"),
         ("models.rehearsal.providers=[cuda]", "other providers than the CPU are not built yet"),
@@ -260,5 +282,6 @@ def test_the_packaged_recipes_are_right_and_fit_together():
     agent = load_pipeline(RECIPES / "synthetic.yaml")
     served = load_worker(RECIPES / "worker-synthetic.yaml")
     assert agent.far.model in served.models
+    assert served.listen.zmq is not None
     assert agent.links["local"].url == f"zmq://{served.listen.zmq.address}"
     assert warnings(agent) == []

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cloud.config import load_worker
-from cloud.http import HttpServer
-from edge.config import load_pipeline
+from cloud.config import WorkerConfig
+from edge.config import PipelineConfig
 from nearfar.cli import health
 from nearfar.cli import main as command_line
+from nearfar.http import HttpServer
+from pipelines.document import Document
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "pipelines" / "recipes"
@@ -122,23 +123,31 @@ def test_an_address_that_is_no_http_url_is_a_usage_error(url, capsys):
     assert "is no http://" in capsys.readouterr().err
 
 
-def test_compose_asks_the_page_its_worker_has():
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    http = load_worker(RECIPES / "compose-worker.yaml").listen.http
+@pytest.mark.parametrize(
+    ("service", "recipe", "page"),
+    [("worker-a", "compose-worker", "readyz"), ("gateway", "compose-gateway", "healthz")],
+)
+def test_compose_asks_the_page_each_process_has(service, recipe, page):
+    """A worker gets work when it is ready; a gateway whose camera stalls is not mended by starting it again."""
+    asked = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"][service]["healthcheck"][
+        "test"
+    ]
+    document = Document.read(RECIPES / f"{recipe}.yaml")
+    http = (
+        document.validate(WorkerConfig).listen.http
+        if service == "worker-a"
+        else document.validate(PipelineConfig).http
+    )
     assert http is not None
     port = http.address.rpartition(":")[2]
-    assert services["worker"]["healthcheck"]["test"] == [
-        "CMD",
-        "nearfar",
-        "health",
-        f"http://127.0.0.1:{port}/readyz",
-    ]
+    assert asked == ["CMD", "nearfar", "health", f"http://127.0.0.1:{port}/{page}"]
 
 
 def test_the_gateway_of_compose_finds_its_worker_and_waits_for_nobody():
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    served = load_worker(RECIPES / "compose-worker.yaml")
-    agent = load_pipeline(RECIPES / "compose-gateway.yaml")
+    served = Document.read(RECIPES / "compose-worker.yaml").validate(WorkerConfig)
+    agent = Document.read(RECIPES / "compose-gateway.yaml").validate(PipelineConfig)
+    assert served.listen.zmq is not None
     port = served.listen.zmq.address.rpartition(":")[2]
     assert [link.url for link in agent.links.values()] == [f"zmq://worker:{port}"]
     assert agent.far.model in served.models

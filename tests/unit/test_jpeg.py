@@ -17,41 +17,16 @@ codec = JpegCodec()
 
 def street(width: int = 160, height: int = 96) -> Picture:
     ramp = np.linspace(0, 255, width, dtype=np.uint8)
-    picture = np.broadcast_to(ramp[None, :, None], (height, width, 3)).copy()
+    picture: Picture = np.broadcast_to(ramp[None, :, None], (height, width, 3)).copy()
     picture[height // 4 : height // 2, width // 4 : width // 2] = (40, 200, 90)
     return picture
 
 
-def test_a_picture_comes_back_in_its_size_and_nearly_its_pixels():
-    picture = street()
-    data, encoding = codec.encode(picture, quality=90)
-    assert encoding == Encoding(codec="jpeg", quality=90, width_px=160, height_px=96, body_bytes=len(data))
-    decoded = codec.decode(data, encoding, LIMITS)
-    assert decoded.dtype == np.uint8
-    assert decoded.shape == picture.shape
-    assert np.abs(decoded.astype(int) - picture).mean() < 3
-
-
-def test_the_body_may_be_a_memoryview_into_a_larger_message():
-    data, encoding = codec.encode(street(), quality=80)
-    inside = memoryview(b"head" + data + b"tail")[4:-4]
-    assert np.array_equal(codec.decode(inside, encoding, LIMITS), codec.decode(data, encoding, LIMITS))
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [
-        ((80, 48), (80, 48)),
-        ((320, 192), (160, 96)),
-        ((320, 48), (160, 48)),
-        ((160, 96), (160, 96)),
-        (None, (160, 96)),
-    ],
-)
-def test_a_picture_is_scaled_down_to_what_is_asked_and_never_up(size, expected):
-    data, encoding = codec.encode(street(), quality=80, size=size)
-    assert (encoding.width_px, encoding.height_px) == expected
-    assert codec.decode(data, encoding, LIMITS).shape == (expected[1], expected[0], 3)
+def test_a_picture_wider_than_jpeg_can_be_is_rejected_unless_it_is_scaled_down():
+    wide = np.zeros((1, 65_501, 3), np.uint8)
+    with pytest.raises(Rejected, match="cannot carry 65501x1"):
+        codec.encode(wide, quality=80)
+    assert codec.encode(wide, quality=80, size=(640, 1))[1].width_px == 640
 
 
 def test_lower_quality_costs_fewer_bytes():
@@ -64,14 +39,6 @@ def test_lower_quality_costs_fewer_bytes():
 def test_a_quality_outside_1_to_100_is_rejected(quality):
     with pytest.raises(Rejected, match=r"outside 1\.\.100"):
         codec.encode(street(), quality=quality)
-
-
-@pytest.mark.parametrize(
-    "picture", [np.zeros((8, 8), np.uint8), np.zeros((8, 8, 4), np.uint8), np.zeros((8, 8, 3), np.float32)]
-)
-def test_what_is_no_bgr_picture_is_rejected(picture):
-    with pytest.raises(Rejected, match="uint8"):
-        codec.encode(picture, quality=80)
 
 
 def with_size(data: bytes, width: int, height: int) -> bytes:
@@ -140,14 +107,6 @@ def test_a_progressive_jpeg_is_rejected_since_its_scans_may_cost_any_time(no_dec
     progressive = cv2.imencode(".jpg", street(), flags)[1].tobytes()
     with pytest.raises(Rejected, match="not a sequential one"):
         codec.decode(progressive, Encoding(codec="jpeg", quality=95, width_px=160, height_px=96), LIMITS)
-
-
-def test_every_truncation_of_a_jpeg_is_rejected():
-    data, encoding = codec.encode(street(32, 16), quality=60)
-    open_ended = replace(encoding, body_bytes=0)
-    for length in range(len(data)):
-        with pytest.raises(Rejected):
-            codec.decode(data[:length], open_ended, LIMITS)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """An answer speaks the recipe's labels, whatever the model called them."""
 
 import numpy as np
+import pytest
 
-from pipelines.labels import LabelMap
+from pipelines.labels import LabelMap, LabelSpace, nearest_label
 from pipelines.result import Detections
 
 
@@ -38,3 +39,77 @@ def test_nothing_seen_stays_nothing_seen_in_the_space_of_the_recipe():
 def test_without_a_space_the_labels_of_the_detector_pass():
     given = detections([1, 0], ("a", "b"))
     assert LabelMap(("a", "b")).apply(given) == given
+
+
+def test_classes_that_mean_the_same_come_out_as_one():
+    labels = ("car", "truck", "dog", "people")
+    space = LabelSpace(("vehicle", "person"), {"car": "vehicle", "truck": "vehicle", "people": "person"})
+    mapped = space.apply(detections([1, 0, 2, 3], labels))
+    assert mapped.class_ids.tolist() == [0, 0, 1]
+    assert mapped.labels == ("vehicle", "person")
+
+
+def test_a_thing_two_merged_classes_saw_is_reported_once_by_the_better_one():
+    labels = ("car", "truck", "person")
+    space = LabelSpace(("vehicle", "person"), {"car": "vehicle", "truck": "vehicle"})
+    rows = [
+        (1, 0.9, (10, 10, 50, 40)),
+        (0, 0.8, (11, 10, 51, 41)),  # the same truck, taken for a car
+        (2, 0.7, (10, 10, 50, 40)),  # its driver
+        (0, 0.6, (80, 10, 120, 40)),  # another car
+        (0, 0.5, (82, 10, 122, 40)),  # close to it, and the detector said both
+    ]
+    seen = Detections(
+        np.array([box for _, _, box in rows], np.float32),
+        np.array([score for _, score, _ in rows], np.float32),
+        np.array([class_id for class_id, _, _ in rows], np.uint16),
+        labels,
+    )
+    assert space.apply(seen).scores.tolist() == seen.scores[[0, 2, 3, 4]].tolist()
+    unmerged = LabelSpace(labels).apply(seen)
+    assert len(unmerged) == 5
+
+
+def test_near_and_far_models_of_different_words_give_answers_of_the_same():
+    space = LabelSpace(("person",), {"people": "person"})
+    near, far = detections([0], ("people",)), detections([1], ("car", "person"))
+    assert space.apply(near) == space.apply(far)
+    assert space.apply(near).labels == ("person",)
+
+
+def test_what_a_model_can_never_report_is_said_with_its_nearest_label():
+    space = LabelSpace(("person", "car"))
+    assert space.unreported(("people", "car", "dog")) == ("person",)
+    (said,) = space.complaints("near", ("people", "car", "dog"))
+    assert said.startswith("near never reports person: its model has no such label; if people means the same")
+    assert said.endswith("write label_map: {people: person}")
+    assert space.complaints("near", ("zebra", "car")) == [
+        "near never reports person: its model has no such label"
+    ]
+
+
+def test_a_renamed_label_is_reported():
+    space = LabelSpace(("person",), {"people": "person"})
+    assert space.complaints("near", ("people",)) == []
+    assert space.complaints("far model x", ("person",), ("people",)) == []
+
+
+def test_a_label_of_neither_model_is_told_from_one_that_only_one_lacks():
+    space = LabelSpace(("person", "cart", "face"))
+    nobody, far = space.complaints("far model x", ("person", "car"), ("face", "car"))
+    assert nobody.startswith("cart is never reported: no model here has such a label; if car means the same")
+    assert far == "far model x never reports face: its model has no such label"
+
+
+def test_a_rename_that_no_model_needs_is_said_once_both_are_known():
+    space = LabelSpace(("person",), {"poeple": "person"})
+    labels = ("people", "person")
+    assert space.complaints("near", labels) == []
+    assert space.complaints("near", labels, ()) == ["label_map: no model says poeple; did you mean people?"]
+
+
+@pytest.mark.parametrize(
+    ("word", "nearest"), [("Person", "person"), ("peoples", "people"), ("giraffe", ""), ("tv", "TV")]
+)
+def test_the_nearest_label_is_the_one_most_alike_whatever_the_case_or_none(word, nearest):
+    assert nearest_label(word, ("person", "people", "TV")) == nearest

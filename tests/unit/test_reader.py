@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from edge.capture.base import Shape
+from edge.capture.publisher import Publisher
 from edge.capture.reader import Pace, Reader
 from edge.capture.slot import Slot
+from edge.capture.state import StreamState
 from pipelines.errors import ConfigError, Fatal
 from tests.support.eventually import eventually
 
@@ -58,23 +60,27 @@ class Desk:
         self.events = []
         self.ends = []
 
-    def reader(self, source, **settings):
-        defaults: dict[str, Any] = {
-            "pace": "as_fast_as_possible",
-            "frames": "latest",
-            "latency_us": 0,
-            "clock_us": clock_us,
-        }
-        return Reader(
+    def publisher(self, **settings):
+        defaults: dict[str, Any] = {"latency_us": 0, "clock_us": clock_us, "paced": True}
+        return Publisher(
             stream="door",
-            source=source,
             slot=self.slot,
             offered=lambda stream: self.events.append(("offered", stream)),
             overwritten=lambda frame: self.events.append(("overwritten", frame.seq)),
+            stale=lambda frame: self.events.append(("stale", frame.seq)),
             captured=lambda stream, seq: self.events.append(("captured", seq)),
-            ended=lambda stream, error: self.ends.append((stream, error)),
             unix_us=lambda: 1_700_000_000_000_000,
             **(defaults | settings),
+        )
+
+    def reader(self, source, pace="as_fast_as_possible", frames="latest", **settings):
+        return Reader(
+            source=source,
+            publisher=self.publisher(paced=frames != "every", **settings),
+            pace=pace,
+            frames=frames,
+            ended=lambda stream, error: self.ends.append((stream, error)),
+            clock_us=clock_us,
         )
 
     def seqs(self, what):
@@ -149,7 +155,9 @@ def test_a_frame_is_counted_before_it_lies_in_the_slot_and_losers_are_reported(d
 def test_a_frame_is_counted_before_anyone_can_take_it(desk, run):
     inside = []
     reader = desk.reader(Clip(count=3))
-    reader._captured = lambda stream, seq: inside.append((seq, getattr(desk.slot.peek(), "seq", None)))
+    reader._publisher._on_captured = lambda stream, seq: inside.append(
+        (seq, getattr(desk.slot.peek(), "seq", None))
+    )
     run(reader)
     eventually(lambda: desk.ends, what="the end of the clip")
     assert inside == [(1, None), (2, 1), (3, 2)]
@@ -174,7 +182,7 @@ def test_stamps_are_made_at_publication_and_latency_lies_before_them(desk, run):
 def test_a_real_time_frame_is_never_published_before_it_is_due(desk, run):
     published = []
     reader = desk.reader(Clip(count=8, fps=100.0), pace="real_time")
-    reader._captured = lambda stream, seq: published.append(clock_us())
+    reader._publisher._on_captured = lambda stream, seq: published.append(clock_us())
     before = clock_us()
     run(reader)
     eventually(lambda: desk.ends, what="the end of the clip")
@@ -235,6 +243,44 @@ def test_stop_ends_the_thread_within_100_ms_whatever_it_waits_for(run, settings)
         assert desk.ends == [("door", None)]
         assert source.closed >= 1
     assert min(took_s) < 0.1
+
+
+def test_a_picture_too_old_to_be_answered_has_a_seq_and_never_lies_in_the_slot(desk):
+    publisher = desk.publisher(latency_us=10_000, clock_us=lambda: 9_000_000)
+    publisher.publish(np.zeros((2, 2, 3), np.uint8), age_us=5_000)
+    publisher.shed(np.zeros((2, 2, 3), np.uint8), age_us=400_000)
+    assert desk.events == [("captured", 1), ("offered", "door"), ("captured", 2), ("stale", 2)]
+    frame = desk.slot.take()
+    assert (frame.seq, frame.captured_us, frame.available_us) == (1, 8_985_000, 9_000_000)
+
+
+def test_a_picture_its_gate_turns_away_has_a_seq_and_never_lies_in_the_slot(desk):
+    publisher = desk.publisher(turned_away=lambda frame: frame.seq == 1)
+    publisher.publish(np.zeros((2, 2, 3), np.uint8))
+    publisher.publish(np.zeros((2, 2, 3), np.uint8))
+    assert desk.events == [("captured", 1), ("captured", 2), ("offered", "door")]
+    assert desk.slot.take().seq == 2
+
+
+def test_a_clip_is_running_until_it_has_ended(desk, run):
+    clip = Clip(count=2)
+    reader = desk.reader(clip, frames="every")
+    reader.open()
+    assert reader.status().state is StreamState.CONNECTING
+    run(reader)
+    eventually(lambda: desk.seqs("captured") == [1], what="the first frame")
+    assert reader.status().state is StreamState.RUNNING
+    eventually(desk.slot.take, what="the first frame")
+    eventually(lambda: desk.ends, what="the end of the clip")
+    status = reader.status()
+    assert (status.state, status.reason, status.frames) == (StreamState.ENDED, "", 2)
+    assert (status.width_px, status.height_px) == (4, 2)
+
+
+def test_a_clip_that_breaks_has_failed_and_says_why(desk, run):
+    reader = run(desk.reader(Clip(breaks_at=0, breaks_with=Fatal("the disk is gone"))))
+    eventually(lambda: desk.ends, what="the report")
+    assert (reader.status().state, reader.status().reason) == (StreamState.FAILED, "the disk is gone")
 
 
 def test_a_source_that_breaks_is_reported_with_its_words_after_the_frames_it_gave(desk, run):

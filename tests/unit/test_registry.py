@@ -15,6 +15,7 @@ import edge.sinks.kinds
 import pipelines.blocks
 import pipelines.codecs.kinds
 import pipelines.detectors.kinds
+import pipelines.gates.kinds
 from pipelines.diagnosis import blocks_of, kinds_of
 from pipelines.errors import ConfigError
 from pipelines.registry import Family, Kind
@@ -25,7 +26,11 @@ FLOORS = {
     "cloud": ("cloud", "protos", "pipelines"),
 }
 FAMILIES = {
-    "pipelines": (pipelines.detectors.kinds.DETECTORS, pipelines.codecs.kinds.CODECS),
+    "pipelines": (
+        pipelines.detectors.kinds.DETECTORS,
+        pipelines.codecs.kinds.CODECS,
+        pipelines.gates.kinds.GATES,
+    ),
     "edge": (
         edge.capture.kinds.SOURCES,
         edge.sinks.kinds.SINKS,
@@ -55,6 +60,7 @@ def test_a_kind_resolves_to_something_that_can_be_called(floor, kind):
         (pipelines.detectors.kinds.DETECTORS, pipelines.detectors.kinds.DetectorConfig),
         (edge.capture.kinds.SOURCES, edge.capture.kinds.SourceConfig),
         (edge.sinks.kinds.SINKS, edge.sinks.kinds.SinkConfig),
+        (pipelines.gates.kinds.GATES, pipelines.gates.kinds.GateConfig),
     ],
     ids=repr,
 )
@@ -88,7 +94,9 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it():
 
 
 def test_a_detector_is_built_from_its_configuration():
-    config = pipelines.detectors.kinds.SyntheticDetectorConfig(kind="synthetic", labels=("a", "b"), input=(64, 48))
+    config = pipelines.detectors.kinds.SyntheticDetectorConfig(
+        kind="synthetic", labels=("a", "b"), input=(64, 48)
+    )
     detector = pipelines.detectors.kinds.DETECTORS.build(config)
     assert (detector.labels, detector.input_size) == (("a", "b"), (64, 48))
 

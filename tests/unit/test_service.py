@@ -11,6 +11,7 @@ from pipelines.errors import Fatal, Rejected, Retryable
 from pipelines.frame import Encoding, FrameId
 from protos.wire.bulk import Ack, RecordRange
 from protos.wire.live import Cancel, FrameBody, FrameHead, Reject, Result
+from protos.wire.messages import decode_to_worker, encode, kind_to_worker
 from protos.wire.session import (
     Error,
     Goodbye,
@@ -109,6 +110,21 @@ def test_a_payload_this_worker_cannot_take_is_refused_on_its_head(
     rig.welcome()
     rig.head(1, encoding=encoding)
     assert rig.peer.only(Reject).reason is reason
+
+
+def test_a_head_that_contradicts_itself_is_rejected_for_its_frame_and_the_connection_kept(rig: Rig) -> None:
+    head = FrameHead(stream=0, seq=1, worker_budget_us=5_000_000, sent_mono_us=0, encoding=ENCODING)
+    damaged = encode(head)
+    damaged.encoding.decoded_bytes = 7  # type: ignore[attr-defined]
+    rig.welcome()
+    rig.session.receive(decode_to_worker(kind_to_worker(head), damaged.SerializeToString()), clock_us())
+    rig.body(1)
+    reject = rig.peer.only(Reject)
+    assert (reject.seq, reject.reason) == (1, RejectReason.BAD_PAYLOAD)
+    assert "7 decoded bytes" in reject.text
+    assert rig.errors() == []
+    rig.frame(2)
+    rig.peer.wait(Result)
 
 
 def test_a_stream_the_hello_did_not_name_is_refused(rig: Rig) -> None:

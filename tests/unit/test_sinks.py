@@ -1,40 +1,19 @@
 """Sinks: every answer offered is written, failed or dropped, and a bad sink is nobody else's trouble."""
 
-import io
 import json
 import threading
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from edge.inbox import Inbox
 from edge.sinks.base import SinkThread
 from edge.sinks.jsonl import JsonlSink
 from edge.sinks.stdout import StdoutSink
+from edge.sinks.threads import build_sinks
 from pipelines.errors import ConfigError
-from pipelines.frame import FrameId
-from pipelines.result import Answer, AnsweredBy, Detections, Status
+from tests.support.answers import answer
 from tests.support.eventually import eventually
-
-
-def answer(seq=1):
-    return Answer(
-        id=FrameId("gw", bytes(16), "door", seq),
-        answered_by=AnsweredBy.NEAR,
-        status=Status.OK,
-        captured_unix_us=1_700_000_000_123_456,
-        latency_us=41_500,
-        deadline_us=100_000,
-        on_time=True,
-        detections=Detections(
-            np.array([[1, 2, 3, 4]], np.float32),
-            np.array([0.5], np.float32),
-            np.zeros(1, np.uint16),
-            ("car",),
-        ),
-        model="synthetic@320x240",
-    )
 
 
 class Memory:
@@ -57,6 +36,9 @@ class Memory:
 
     def close(self):
         self.closed = True
+
+    def counts(self):
+        return {"seqs": len(self.seqs)}
 
 
 def test_answers_arrive_in_order_and_are_flushed_when_no_more_wait():
@@ -137,28 +119,6 @@ def test_an_inbox_gives_everything_that_waits_at_once_and_ends_only_when_empty()
     assert inbox.refused == 1
 
 
-def test_jsonl_has_one_line_per_answer_and_keeps_those_of_earlier_runs(tmp_path):
-    path = tmp_path / "new" / "answers.jsonl"
-    for seq in (1, 2):
-        sink = JsonlSink.from_config(SimpleNamespace(path=path))
-        sink.write(answer(seq))
-        sink.close()
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [line["seq"] for line in lines] == [1, 2]
-    assert lines[0]["detections"] == [
-        {"label": "car", "class_id": 0, "score": 0.5, "box": [1.0, 2.0, 3.0, 4.0]}
-    ]
-
-
-def test_a_flushed_line_can_be_read_while_the_sink_is_open(tmp_path):
-    path = tmp_path / "answers.jsonl"
-    sink = JsonlSink(path=path)
-    sink.write(answer())
-    sink.flush()
-    assert json.loads(path.read_text())["seq"] == 1
-    sink.close()
-
-
 def test_a_line_cut_off_by_a_crash_does_not_swallow_the_next_one(tmp_path):
     path = tmp_path / "answers.jsonl"
     path.write_text('{"seq": 1}\n{"se')
@@ -175,19 +135,37 @@ def test_a_file_that_cannot_be_written_is_refused_with_its_path(tmp_path):
         JsonlSink(path=tmp_path / "taken" / "answers.jsonl")
 
 
-def test_stdout_carries_the_same_lines_as_the_file(tmp_path):
-    out = io.StringIO()
-    sink = StdoutSink(stream=out)
-    sink.write(answer())
-    sink.close()
-    file = JsonlSink(path=tmp_path / "a.jsonl")
-    file.write(answer())
-    file.close()
-    assert out.getvalue() == (tmp_path / "a.jsonl").read_text()
-
-
 def test_stdout_is_found_when_it_is_written_to(capsys):
     sink = StdoutSink.from_config(SimpleNamespace(kind="stdout"))
     sink.write(answer(3))
     sink.flush()
     assert json.loads(capsys.readouterr().out)["seq"] == 3
+
+
+def test_two_sinks_of_a_kind_have_names_of_their_own_and_both_are_counted(tmp_path):
+    configs = [SimpleNamespace(kind="jsonl", path=tmp_path / name) for name in ("a", "b")]
+    sinks = build_sinks(configs)
+    for sink in sinks:
+        sink.start()
+        sink.offer(answer())
+        assert sink.close()
+    assert [sink.name for sink in sinks] == ["jsonl", "jsonl-2"]
+    assert [sink.summary() for sink in sinks] == [{"written": 1, "dropped": 0, "failed": 0}] * 2
+
+
+def test_when_one_sink_cannot_be_made_the_others_are_closed_again(tmp_path):
+    (tmp_path / "taken").write_text("")
+    configs = [
+        SimpleNamespace(kind="socket", path=tmp_path / "s", mode="0660"),
+        SimpleNamespace(kind="jsonl", path=tmp_path / "taken" / "a.jsonl"),
+    ]
+    with pytest.raises(ConfigError, match="taken"):
+        build_sinks(configs)
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_summary_has_what_its_kind_counts_besides():
+    thread = SinkThread(Memory(), name="memory")
+    thread.offer(answer())
+    assert thread.close()
+    assert thread.summary() == {"written": 1, "dropped": 0, "failed": 0, "seqs": 1}

@@ -1,5 +1,6 @@
 """What a load balancer, a supervisor and Prometheus see of a worker."""
 
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -8,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cloud.http import HttpServer
 from cloud.metrics import WorkerMetrics
+from nearfar.http import SEATS, HttpServer
 from pipelines.errors import ConfigError
 from protos.wire.session import Hello, Lane, RejectReason
+from tests.support.eventually import eventually
 from tests.support.ipv6 import need_ipv6
 from tests.support.peers import FakePeer
 from tests.support.workers import MODEL, service
@@ -65,9 +67,51 @@ def test_an_unknown_page_names_those_there_are(site: Site) -> None:
 
 def test_an_address_in_use_is_named_with_its_key(site: Site) -> None:
     taken = site.server.address.removeprefix("http://")
-    second = HttpServer(address=taken, not_ready=list, metrics=bytes)
-    with pytest.raises(ConfigError, match=r"listen\.http\.address"):
+    second = HttpServer(address=taken, not_ready=list, metrics=bytes, key="listen.http.address")
+    with pytest.raises(
+        ConfigError, match=r"listen\.http\.address: .* cannot be bound: Address already in use"
+    ):
         second.start()
+
+
+def test_a_page_that_fails_says_so_and_the_others_go_on() -> None:
+    def broken() -> bytes:
+        raise RuntimeError("no numbers today")
+
+    server = HttpServer(address="127.0.0.1:0", not_ready=list, metrics=broken)
+    server.start()
+    try:
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"{server.address}/metrics", timeout=5)  # noqa: S310 - our own http address
+        with caught.value as refusal:
+            assert refusal.code == 500
+        with urllib.request.urlopen(f"{server.address}/healthz", timeout=5) as reply:  # noqa: S310
+            assert reply.status == 200
+    finally:
+        server.stop()
+
+
+def test_clients_that_hang_take_no_more_than_their_seats(site: Site) -> None:
+    host, _, port = site.server.address.removeprefix("http://").rpartition(":")
+    before = threading.active_count()
+    hanging = [socket.create_connection((host, int(port)), timeout=5) for _ in range(3 * SEATS)]
+    try:
+        # those beyond the seats are shown the door at once
+        for line in hanging[SEATS:]:
+            line.settimeout(5)
+            assert line.recv(1) == b""
+        assert threading.active_count() - before <= SEATS
+    finally:
+        for line in hanging:
+            line.close()
+    assert eventually(lambda: site.get("/healthz"), what="the page for a decent client") == (200, "alive\n")
+
+
+def test_binding_asks_no_name_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A gateway without a name server would wait for seconds for a name it never needs.
+    monkeypatch.setattr(socket, "getfqdn", lambda *_: pytest.fail("a name was looked up"))
+    site = Site()
+    site.server.stop()
 
 
 def test_an_ipv6_address_is_served_and_named_in_brackets() -> None:

@@ -69,7 +69,7 @@ def test_a_name_that_is_none_and_a_port_nobody_serves_are_tried_for_ever() -> No
     for host, port in (("no-such-host.invalid", 7440), ("127.0.0.1", 1)):
         wire = Wire(port, host)
         try:
-            eventually(lambda wire=wire: wire.link._numbers >= 6, 10.0, "three attempts on each lane")  # type: ignore[misc]
+            eventually(lambda wire=wire: wire.link._driver.attempts >= 6, 10.0, "three attempts on each lane")  # type: ignore[misc]
             assert wire.link.send(Ping(nonce=1, sent_mono_us=0)) is Sent.DOWN
             assert wire.events == []
         finally:

@@ -1,0 +1,36 @@
+"""What a worker holds at this moment, shown among its metrics: read at each scrape, kept nowhere twice."""
+
+from collections.abc import Callable
+
+from cloud.backlog import Backlog
+from cloud.metrics import WorkerMetrics
+from cloud.reception import Reception
+from cloud.store.writer import StoreWriter
+
+
+def show(
+    metrics: WorkerMetrics,
+    *,
+    backlog: Backlog,
+    reception: Reception,
+    writer: StoreWriter,
+    clock_us: Callable[[], int],
+) -> None:
+    """Register the gauges of a service's parts. Call once."""
+    gauges: dict[str, tuple[str, Callable[[], float]]] = {
+        "queue_frames": ("Frames admitted and not running.", lambda: backlog.waiting()[0]),
+        "queue_bytes": ("Bytes of their bodies.", lambda: backlog.waiting()[1]),
+        "queue_oldest_age_seconds": (
+            "Since the head of the oldest of them arrived; 0 when none waits.",
+            lambda: backlog.oldest_us(clock_us()) / 1e6,
+        ),
+        "models_not_ready": ("Models without a usable instance.", lambda: len(backlog.models_not_ready())),
+        "draining": ("1 once it admits nothing more.", lambda: backlog.draining),
+        "agents": ("Agents with a welcomed connection.", reception.agents),
+        "sessions": ("Welcomed connections, both lanes.", reception.connections),
+        "uncommitted": ("Commits that wait for the store.", lambda: writer.pending),
+    }
+    for name, (words, read) in gauges.items():
+        metrics.gauge(f"nearfar_worker_{name}", words, read)
+    metrics.counter("nearfar_worker_frames_admitted", "Heads let in.", lambda: backlog.admitted)
+    writer.count_in(metrics.counter)

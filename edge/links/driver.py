@@ -1,0 +1,186 @@
+"""Runs the lanes of one link: what their machines decide is done here, whatever carries the bytes.
+
+Used by the link's own thread; `current`, `judge`, `ask_fresh` and `tell` may be called from any. A connection is
+in `connections` from its opening to its close. The link's owner hears one thing at a time.
+"""
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Generic, Protocol, TypeVar
+
+from edge.links.base import Deliver, LinkEvent, Sent
+from edge.links.lane import Answer, Close, Decision, Greet, LaneMachine, Open, State, Tell
+from protos.wire.messages import ToAgent, ToWorker
+from protos.wire.session import Goodbye, Hello, Lane
+from protos.wire.sizes import largest_part_bytes
+
+log = logging.getLogger(__name__)
+
+LONGEST_WAIT_US = 500_000
+
+
+class Carrier(Protocol):
+    """One connection, as the driver uses it."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def lane(self) -> Lane: ...
+
+    @property
+    def bytes_sent(self) -> int: ...
+
+    def control(self, message: ToWorker) -> None:
+        """Send a small message as soon as there is room; never blocks."""
+        ...
+
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Carrier)
+
+
+class Driver(Generic[C]):
+    """`dial` starts a connection.
+
+    `greets_at_once`: a Hello can be given to a connection that is not up yet, and goes out first when it is.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        dial: Callable[[Lane, int], C],
+        clock_us: Callable[[], int],
+        greets_at_once: bool = False,
+    ) -> None:
+        self.connections: dict[int, C] = {}
+        self.too_large = 0
+        self.attempts = 0
+        numbers = itertools.count(1)
+        self._lanes = {lane: LaneMachine(lane, numbers) for lane in Lane}
+        self._name = name
+        self._dial = dial
+        self._clock_us = clock_us
+        self._greets_at_once = greets_at_once
+        self._fresh_wanted = False
+        self._bytes_closed = 0
+        self._hello: Hello | None = None
+        self._deliver: Deliver = lambda _: None
+        self._telling = threading.Lock()
+
+    def begin(self, hello: Hello, deliver: Deliver) -> None:
+        self._hello = hello
+        self._deliver = deliver
+
+    @property
+    def agent(self) -> str:
+        return self._hello.agent if self._hello is not None else ""
+
+    # -- from any thread --------------------------------------------------------------------------------------
+
+    def current(self, lane: Lane) -> C | None:
+        """The connection that messages of this lane go out on."""
+        number = self._lanes[lane].current
+        return None if number is None else self.connections.get(number)
+
+    def judge(self, lane: Lane, messages: Sequence[ToWorker]) -> Sent:
+        """What can be said about a send before any queue is looked at."""
+        welcome = self._lanes[lane].welcome
+        if welcome is None:
+            return Sent.DOWN
+        # 0 is what a worker says that has never heard of limits.
+        most_bytes = welcome.limits.message_bytes
+        if most_bytes and any(largest_part_bytes(message) > most_bytes for message in messages):
+            self.too_large += 1
+            return Sent.TOO_LARGE
+        return Sent.ACCEPTED
+
+    def ask_fresh(self) -> None:
+        self._fresh_wanted = True
+
+    def bytes_sent(self) -> int:
+        return self._bytes_closed + sum(c.bytes_sent for c in tuple(self.connections.values()))
+
+    def tell(self, event: LinkEvent) -> None:
+        """Whatever the owner does with an event, the link goes on."""
+        with self._telling:
+            try:
+                self._deliver(event)
+            except Exception:
+                log.exception("link %s: %s could not be delivered", self._name, type(event).__name__)
+
+    # -- on the link's thread ---------------------------------------------------------------------------------
+
+    def wait_us(self) -> int:
+        """How long the thread may sleep if nothing happens."""
+        if self._fresh_wanted:
+            return 0
+        dues = [lane.due_us for lane in self._lanes.values()]
+        due_us = min((due for due in dues if due is not None), default=None)
+        if due_us is None:
+            return LONGEST_WAIT_US
+        return max(0, min(due_us - self._clock_us(), LONGEST_WAIT_US))
+
+    def look(self) -> None:
+        """Time has passed."""
+        fresh, self._fresh_wanted = self._fresh_wanted, False
+        for lane, machine in self._lanes.items():
+            self._do(lane, machine.look(self._clock_us(), fresh=fresh and lane is Lane.LIVE))
+
+    def shaken(self, connection: C) -> None:
+        lane = connection.lane
+        self._do(lane, self._lanes[lane].shaken(connection.number, self._clock_us()))
+
+    def heard(self, connection: C, message: ToAgent, arrived_us: int) -> None:
+        lane = connection.lane
+        self._do(
+            lane,
+            self._lanes[lane].heard(
+                connection.number, message, arrived_us=arrived_us, now_us=self._clock_us()
+            ),
+        )
+
+    def lost(self, connection: C, reason: str) -> None:
+        lane = connection.lane
+        self._do(lane, self._lanes[lane].lost(connection.number, reason, self._clock_us()))
+
+    def say_goodbye(self) -> list[C]:
+        """Tell every worker that welcomed us; those connections."""
+        told = [c for c in self.connections.values() if self._lanes[c.lane].state(c.number) is State.READY]
+        for connection in told:
+            connection.control(Goodbye(reason="the agent ends"))
+        return told
+
+    def close(self) -> None:
+        """Close every connection; no lane decides anything after this."""
+        for connection in tuple(self.connections.values()):
+            self._forget(connection)
+
+    def _do(self, lane: Lane, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            match decision:
+                case Open(number):
+                    self.attempts += 1
+                    connection = self.connections[number] = self._dial(lane, number)
+                    if self._greets_at_once:
+                        self.shaken(connection)
+                case Greet(number):
+                    if self._hello is not None:
+                        self.connections[number].control(replace(self._hello, lane=lane))
+                case Answer(number, message):
+                    self.connections[number].control(message)
+                case Close(number, reason):
+                    log.debug("link %s: %s connection %d ends: %s", self._name, lane, number, reason)
+                    self._forget(self.connections[number])
+                case Tell(event):
+                    self.tell(event)
+
+    def _forget(self, connection: C) -> None:
+        connection.close()
+        del self.connections[connection.number]
+        self._bytes_closed += connection.bytes_sent

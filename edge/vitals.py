@@ -1,0 +1,134 @@
+"""An agent at one moment, read from outside while it works: plain values, and nothing it owns is touched.
+
+Counts only rise. They are read one by one beside the threads that write them, so a sum may be off by the frames of
+that moment; what stays off is a fault.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edge.capture.state import StreamStatus
+from edge.counters import Counters
+from edge.dispatcher import Dispatcher
+from edge.latency import Histogram, LatencyTally
+from edge.link_glance import LinkGlance
+from edge.links.base import Link
+from edge.outbox.stats import OutboxStats
+from edge.sinks.base import SinkThread
+from pipelines.result import AnsweredBy, ShedReason
+from protos.wire.session import RejectReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkVitals:
+    """`reason` says why it is not in budget, empty while it is; `glance` is at most 250 ms old."""
+
+    name: str
+    connected: bool
+    in_budget: bool
+    reason: str
+    connections: int
+    sent_bytes: int
+    glance: LinkGlance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkVitals:
+    name: str
+    written: int
+    dropped: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vitals:
+    """`pending` is counted from slots and table, not from the other counts. `outbox_age_us` is None when unknown."""
+
+    captured: int
+    answered: Mapping[AnsweredBy, int]
+    gated: int
+    shed: Mapping[ShedReason, int]
+    pending: int
+    on_time: int
+    unpaced: int
+    late_far: int
+    uncommitted: int
+    failed: int
+    offloaded: int
+    rejected: Mapping[RejectReason, int]
+    payload_bytes: int
+    near_runs: int
+    near_cancelled: int
+    near_guard_us: int
+    margin_us: int
+    turned_us: int
+    latency: Mapping[AnsweredBy, Histogram]
+    streams: Mapping[str, StreamStatus]
+    stream_answers: Mapping[tuple[str, AnsweredBy], int]
+    stream_on_time: Mapping[str, int]
+    link: LinkVitals | None
+    outbox: OutboxStats
+    outbox_age_us: int | None
+    sinks: Sequence[SinkVitals]
+
+    @property
+    def unaccounted(self) -> int:
+        """0 when the law of the frames holds."""
+        gone = sum(self.answered.values()) + self.gated + sum(self.shed.values())
+        return self.captured - gone - self.pending
+
+
+def vitals_of(
+    dispatcher: Dispatcher,
+    *,
+    in_slots: int,
+    streams: Mapping[str, StreamStatus],
+    latency: LatencyTally,
+    link: Link | None,
+    outbox: OutboxStats,
+    outbox_age_us: int | None,
+    sinks: Sequence[SinkThread],
+) -> Vitals:
+    """Everything there is to see; `in_slots` frames lie in slots."""
+    counters: Counters = dispatcher.counters
+    scheduler = dispatcher.scheduler
+    far, breaker, glance = dispatcher.far, scheduler.far.breaker, dispatcher.glance
+    return Vitals(
+        captured=counters.captured,
+        # By known reasons: iterating over a dictionary that another thread adds to would fail.
+        answered={by: counters.answered[by] for by in AnsweredBy},
+        gated=counters.gated,
+        shed={reason: counters.shed[reason] for reason in ShedReason},
+        pending=dispatcher.pending_frames + in_slots,
+        on_time=counters.on_time,
+        unpaced=counters.unpaced,
+        late_far=counters.late_far,
+        uncommitted=counters.uncommitted,
+        failed=counters.failed,
+        offloaded=counters.offloaded,
+        rejected={reason: counters.rejected[reason.value] for reason in RejectReason},
+        payload_bytes=counters.payload_bytes,
+        near_runs=counters.near_runs,
+        near_cancelled=counters.cancelled_near,
+        near_guard_us=scheduler.near.estimate.guard_us,
+        margin_us=scheduler.wake_up.margin_us,
+        turned_us=glance.at_us,
+        latency=latency.histograms,
+        streams=streams,
+        stream_answers=latency.answers,
+        stream_on_time=latency.on_time,
+        link=None
+        if link is None or far is None
+        else LinkVitals(
+            name=link.name,
+            connected=breaker.connected,
+            in_budget=breaker.in_budget,
+            reason=far.degraded or breaker.reason,
+            connections=far.connections,
+            sent_bytes=link.bytes_sent(),
+            glance=glance,
+        ),
+        outbox=outbox,
+        outbox_age_us=outbox_age_us,
+        sinks=[SinkVitals(name=s.name, written=s.written, dropped=s.dropped, failed=s.failed) for s in sinks],
+    )

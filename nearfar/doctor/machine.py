@@ -1,0 +1,192 @@
+"""The gateway itself: its folder and disk, its clock, its ports, its cores. Nothing is kept or changed."""
+
+import ctypes
+import fcntl
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from edge.config import PipelineConfig
+from nearfar.doctor.bounded import LateError, Limit, as_asked, within, words_of
+from nearfar.doctor.finding import Finding, fail, ok, warn
+
+WRITE_WITHIN_S = 2.0
+_WRITES = 5
+_WRITE_BYTES = 65_536
+_SLOW_FSYNC_S = 0.05
+_LEAST_FREE_BYTES = 32 << 20
+_SANE_YEAR = 2025
+_TIME_ERROR = 5
+_TIMEX_BYTES = 256  # struct timex is smaller on every platform; modes = 0 only reads
+
+
+def agent_runs(state_dir: Path) -> bool:
+    """Whether an agent holds the folder. The lock is let go of at once."""
+    try:
+        with (state_dir / "lock").open("r") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def check_agent(config: PipelineConfig, *, runs: bool) -> Finding:
+    if runs:
+        words = f"one runs in {config.state_dir}; it is not disturbed, figures are taken beside it"
+        return ok("agent", words)
+    return ok("agent", f"none runs in {config.state_dir}")
+
+
+def check_state_dir(config: PipelineConfig, *, limit: Limit = as_asked) -> Iterator[Finding]:
+    """Writable, large enough, quick enough."""
+    wanted = config.state_dir
+    there = next(p for p in (wanted, *wanted.absolute().parents) if p.exists())
+    choose = "mend its permissions, or choose another with --set state_dir=DIR"
+    if not there.is_dir():
+        yield fail("state_dir", f"{there} is no folder", choose)
+        return
+    try:
+        times_s = within(limit(WRITE_WITHIN_S), lambda: _written_s(there), "the disk")
+    except LateError as error:
+        yield fail("state_dir", f"{wanted}: {error}", "look at the disk: answers would wait for it as long")
+        return
+    except OSError as error:
+        words = f"{wanted} cannot be written: {words_of(error)}"
+        yield fail("state_dir", words, "make room" if error.errno == 28 else choose)
+        return
+    yield ok(
+        "state_dir", f"{wanted} can be written" + ("" if there == wanted else " (made at the first start)")
+    )
+    yield _disk(config, there)
+    yield _fsync(config, sorted(times_s)[len(times_s) // 2])
+    if (kind := _file_system(there)) in ("tmpfs", "ramfs"):
+        yield warn(
+            "durability",
+            f"{wanted} lies in memory ({kind}): a restart of this machine loses the outbox",
+            "put state_dir on a disk",
+        )
+
+
+def _written_s(folder: Path) -> list[float]:
+    """Seconds each of a few writes with fsync took."""
+    times_s = []
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for _ in range(_WRITES):
+            begun_s = time.monotonic()
+            file.write(bytes(_WRITE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+            times_s.append(time.monotonic() - begun_s)
+    return times_s
+
+
+def _disk(config: PipelineConfig, folder: Path) -> Finding:
+    disk = os.statvfs(folder)
+    free = disk.f_bavail * disk.f_frsize
+    outbox = config.state_dir / "outbox.db"
+    held = outbox.stat().st_size if outbox.exists() else 0
+    wanted = config.outbox.max_bytes
+    words = f"{_gib(free)} free, the outbox may take {_gib(wanted)}"
+    if held:
+        words += f" and has {_gib(held)} of it"
+    if free + held < _LEAST_FREE_BYTES:
+        return fail("disk", words, "make room: answers go on, and cannot be kept")
+    if free + held < wanted:
+        return warn("disk", words, "make room, or set outbox.max_bytes to what there is")
+    return ok("disk", words)
+
+
+def _gib(size_bytes: int) -> str:
+    return f"{size_bytes / (1 << 30):.2f} GiB"
+
+
+def _fsync(config: PipelineConfig, p50_s: float) -> Finding:
+    words = f"{_WRITE_BYTES >> 10} KiB with fsync take {p50_s * 1000:.1f} ms"
+    if config.outbox.durability == "power" and p50_s > _SLOW_FSYNC_S:
+        return warn(
+            "fsync", words, "durability: power syncs every 50 ms; use a quicker disk, or durability: process"
+        )
+    return ok("fsync", words)
+
+
+def _file_system(folder: Path) -> str:
+    """The type of the file system `folder` lies on, empty when it cannot be told."""
+    best, kind = "", ""
+    path = str(folder.resolve())
+    try:
+        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    for line in mounts:
+        _, point, fs, *_ = line.split()
+        if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
+            best, kind = point, fs
+    return kind
+
+
+def check_clock(now_unix_s: float | None = None, *, synchronised: bool | None = None) -> Finding:
+    """Deadlines run on the monotonic clock: the wall clock only dates records for people."""
+    now = datetime.fromtimestamp(time.time() if now_unix_s is None else now_unix_s, UTC)
+    synchronised = _synchronised() if synchronised is None else synchronised
+    harmless = "no deadline depends on it, records are dated by it"
+    if now.year < _SANE_YEAR:
+        return warn("clock", f"it says {now:%Y-%m-%d %H:%M} UTC; {harmless}", "set it, or let NTP do so")
+    if not synchronised:
+        words = f"{now:%Y-%m-%d %H:%M} UTC, not synchronised by NTP; {harmless}"
+        return ok("clock", words)
+    return ok("clock", f"{now:%Y-%m-%d %H:%M} UTC, synchronised")
+
+
+def _synchronised() -> bool:
+    """What the kernel says; reading it needs no rights."""
+    buffer = ctypes.create_string_buffer(_TIMEX_BYTES)
+    try:
+        state = int(ctypes.CDLL(None).adjtimex(buffer))
+    except (AttributeError, OSError):
+        return False
+    return 0 <= state < _TIME_ERROR
+
+
+def check_http(config: PipelineConfig, *, runs: bool) -> Iterator[Finding]:
+    """Whether the page's address is free; nothing when there is no page, or the agent that runs has it."""
+    if config.http is None or runs:
+        return
+    host, _, port = config.http.address.rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host.strip("[]"), int(port)))
+    except OSError as error:
+        words = f"{config.http.address} cannot be bound: {words_of(error)}"
+        yield fail("http", words, "choose another with --set http.address=HOST:PORT")
+        return
+    yield ok("http", f"{config.http.address} is free")
+
+
+def cores(root: Path = Path("/sys/fs/cgroup"), *, own: str | None = None) -> float:
+    """Cores this process may use: those it may be scheduled on, less what a container's quota takes."""
+    allowed = float(len(os.sched_getaffinity(0)))
+    if own is None:
+        try:
+            lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            lines = []
+        own = next((line[3:] for line in lines if line.startswith("0::")), "/")
+    group = root / own.strip("/")
+    for folder in (group, *group.parents):
+        if not folder.is_relative_to(root):
+            break
+        try:
+            quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            continue
+        if quota.isdigit() and int(period) > 0:
+            allowed = min(allowed, int(quota) / int(period))
+    return allowed

@@ -1,0 +1,1 @@
+"""The report of a run: one page that says whether the promise was kept, and shows why."""

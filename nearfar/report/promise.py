@@ -1,0 +1,156 @@
+"""The first line of the report: was the promise kept, and if not, what broke.
+
+Kept: at least ON_TIME_WANTED of the frames were answered by their deadline, no answer was lost, no frame went
+uncounted. A run without a summary is not judged: its agent was killed or still runs.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from nearfar.report.run import Run
+
+ON_TIME_WANTED = 0.99
+_ALL_THERE = "no answer lost, no frame uncounted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """`line` is the whole verdict in words; `details` what else has to be said, a sentence each."""
+
+    state: Literal["kept", "broken", "open"]
+    line: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnTime:
+    """Frames answered near or far by their deadline, of those that count: captured, paced and not gated."""
+
+    frames: int
+    of: int
+
+    @property
+    def rate(self) -> float | None:
+        return self.frames / self.of if self.of else None
+
+
+def on_time(run: Run) -> OnTime:
+    """From the summary's own counters, or from the lines where there is none."""
+    said = run.section("on_time")
+    if isinstance(said.get("frames"), int) and isinstance(said.get("of"), int):
+        return OnTime(frames=said["frames"], of=said["of"])
+    frames = run.frames
+    counts = frames.paced & ~frames.of("gated")
+    return OnTime(frames=int(np.count_nonzero(frames.on_time & counts)), of=int(np.count_nonzero(counts)))
+
+
+def judge(run: Run) -> Promise:
+    """The verdict of a run."""
+    share = on_time(run)
+    frames = run.section("frames")
+    if not len(run.frames) and not frames.get("captured"):
+        return Promise(
+            state="open",
+            line="Nothing to judge: no frame was captured.",
+            details=(*_source_errors(run), *_notes(run)),
+        )
+    if run.summary is None:
+        return Promise(
+            state="open",
+            line=f"Not judged: the agent was killed or still runs (there is no summary). "
+            f"Of the frames it wrote down, {_of(share, run)}.",
+            details=_notes(run),
+        )
+    breaches = _breaches(run)
+    timely = share.rate is None or share.rate >= ON_TIME_WANTED
+    if share.rate is None:
+        first = f"{len(run.frames):,} frames; none had a deadline to keep (a source that is read as fast as it goes)"
+    else:
+        first = _of(share, run)
+    if timely and not breaches:
+        return Promise(
+            state="kept",
+            line=f"Promise kept: {first}; {_ALL_THERE}.",
+            details=_notes(run),
+        )
+    wanted = "" if timely else f", and {ON_TIME_WANTED:.0%} are wanted".replace("%", " %")
+    return Promise(
+        state="broken",
+        line=f"Promise broken: {'; '.join([first + wanted, *(breaches or [_ALL_THERE])])}.",
+        details=_notes(run),
+    )
+
+
+def percent(part: float, whole: float) -> str:
+    """Never rounded up to 100 nor down to 0."""
+    if not whole:
+        return "–"
+    share = 100 * part / whole
+    if 0 < share < 0.05 or 99.95 <= share < 100:
+        return f"{share:.3f} %" if 0.0005 <= share < 99.9995 else (">99.999 %" if share > 50 else "<0.001 %")
+    return f"{share:.1f} %" if share not in (0, 100) else f"{share:.0f} %"
+
+
+def _of(share: OnTime, run: Run) -> str:
+    deadline = "" if run.deadline_ms is None else f" of {run.deadline_ms:g} ms"
+    return (
+        f"{share.frames:,} of {share.of:,} frames ({percent(share.frames, share.of)}) answered by their "
+        f"deadline{deadline}"
+    )
+
+
+def _breaches(run: Run) -> list[str]:
+    """What was lost or not counted, in words."""
+    frames, outbox = run.section("frames"), run.section("outbox")
+    said: list[str] = []
+    if frames.get("adds_up") is False:
+        said.append("the counts of frames do not add up")
+    # What the agent lost it says itself, below; the rest was damaged since.
+    gone = _int(frames, "captured") - len(run.frames) - _int(run.section("run_dir"), "lost")
+    if gone > 0:
+        said.append(f"{gone:,} frames have no readable line in frames.jsonl")
+    before = run.section("outbox_before")
+    evicted = sum(n for n in run.section("outbox", "evicted").values() if isinstance(n, int))
+    for words, count in (
+        ("evicted from the outbox", evicted - _int(before, "evicted")),
+        ("set aside with a damaged outbox", _int(outbox, "set_aside") - _int(before, "set_aside")),
+    ):
+        if count > 0:
+            said.append(f"{count:,} answers were {words} before the cloud had them")
+    if outbox.get("adds_up") is False:
+        said.append("the counts of the outbox do not add up")
+    # What the agent itself said at its end: it knows what it could not keep, write or hand over.
+    told = run.summary.get("broken") if run.summary is not None else None
+    said += [str(words) for words in told] if isinstance(told, list) else list(_source_errors(run))
+    if pending := _int(frames, "pending"):
+        said.append(f"{pending:,} frames were still unanswered at the end")
+    return said
+
+
+def _source_errors(run: Run) -> tuple[str, ...]:
+    return tuple(f"stream {name}: {error}" for name, error in run.section("source_errors").items())
+
+
+def _notes(run: Run) -> tuple[str, ...]:
+    """What is no breach and still has to be known."""
+    said = []
+    if fallen := sum(not check.held for check in run.checks):
+        said.append(f"Of the demo's {len(run.checks)} checks {fallen} did not hold; they are listed below.")
+    if damaged := run.frames.damaged:
+        said.append(f"{damaged:,} damaged or cut-off lines of frames.jsonl were skipped.")
+    if damaged := run.link.damaged:
+        said.append(f"{damaged:,} damaged or cut-off lines of link.jsonl were skipped.")
+    if waiting := _int(run.section("outbox"), "pending"):
+        said.append(
+            f"{waiting:,} answers still wait in the outbox on the gateway for the cloud to take them."
+        )
+    if late := int(np.count_nonzero(run.frames.late_far)):
+        said.append(f"{late:,} far results came after another answer was given; they corrected the record.")
+    return tuple(said)
+
+
+def _int(block: dict[str, Any], name: str) -> int:
+    value = block.get(name, 0)
+    return value if isinstance(value, int) else 0

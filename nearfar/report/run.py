@@ -1,0 +1,143 @@
+"""A run directory, read: frames, link, summary, and what a demo adds. Whatever is missing is empty, not an error."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearfar.report.frames import Frames, read_frames
+from nearfar.report.links import LinkHistory, read_link
+from nearfar.report.numbers import unix_ms
+from pipelines.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """What was done to the link meanwhile, in unix ms."""
+
+    name: str
+    good: bool
+    start_ms: float
+    end_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One promise of a demo: what was wanted, what was seen, and whether it held."""
+
+    promise: str
+    want: str
+    got: str
+    held: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Run:
+    """`summary` is None when the agent did not end by itself; `checks` are a demo's promises, one by one."""
+
+    path: Path
+    frames: Frames
+    link: LinkHistory
+    summary: dict[str, Any] | None
+    phases: tuple[Phase, ...]
+    checks: tuple[Check, ...]
+
+    @property
+    def deadline_ms(self) -> float | None:
+        """From the summary, or from a frame; None when neither says it."""
+        if self.summary is not None and isinstance(self.summary.get("deadline_ms"), int | float):
+            return float(self.summary["deadline_ms"])
+        said = self.frames.deadline_ms[~np.isnan(self.frames.deadline_ms)]
+        return float(said[0]) if len(said) else None
+
+    @property
+    def start_ms(self) -> float:
+        firsts = [float(times[0]) for times in (self.frames.unix_ms, self.link.unix_ms) if len(times)]
+        return min(firsts, default=0.0)
+
+    @property
+    def end_ms(self) -> float:
+        lasts = [float(times[-1]) for times in (self.frames.unix_ms, self.link.unix_ms) if len(times)]
+        return max(lasts, default=0.0)
+
+    def section(self, *path: str) -> dict[str, Any]:
+        """A block of the summary, empty where there is none."""
+        block: Any = self.summary
+        for name in path:
+            block = block.get(name) if isinstance(block, dict) else None
+        return block if isinstance(block, dict) else {}
+
+
+def read_run(path: Path) -> Run:
+    """The run in directory `path`. Raises ConfigError when it is no run directory or cannot be read."""
+    if not path.is_dir():
+        raise ConfigError(f"{path} is no directory; give the one that `nearfar edge --run-dir` wrote")
+    if not any((path / name).exists() for name in ("frames.jsonl", "summary.json")):
+        raise ConfigError(
+            f"{path} holds neither frames.jsonl nor summary.json; give the directory that "
+            "`nearfar edge --run-dir` or `nearfar demo --out` wrote"
+        )
+    try:
+        return Run(
+            path=path,
+            frames=read_frames(path / "frames.jsonl"),
+            link=read_link(path / "link.jsonl"),
+            summary=_summary(path / "summary.json"),
+            phases=tuple(_phases(path / "phases.json")),
+            checks=tuple(_checks(path / "verdict.json")),
+        )
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error}") from error
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _summary(path: Path) -> dict[str, Any] | None:
+    found = _json(path)
+    return found if isinstance(found, dict) else None
+
+
+def _list(path: Path) -> list[Any]:
+    found = _json(path)
+    return found if isinstance(found, list) else []
+
+
+def _phases(path: Path) -> list[Phase]:
+    phases = []
+    for row in _list(path):
+        try:
+            phases.append(
+                Phase(
+                    name=str(row["name"]),
+                    good=bool(row["good"]),
+                    start_ms=unix_ms(row["start_unix_ms"]),
+                    end_ms=unix_ms(row["end_unix_ms"]),
+                )
+            )
+        except (KeyError, TypeError, ValueError):
+            continue
+    return phases
+
+
+def _checks(path: Path) -> list[Check]:
+    checks = []
+    for row in _list(path):
+        try:
+            checks.append(
+                Check(
+                    promise=str(row["promise"]),
+                    want=str(row["want"]),
+                    got=str(row["got"]),
+                    held=bool(row["held"]),
+                )
+            )
+        except (KeyError, TypeError):
+            continue
+    return checks

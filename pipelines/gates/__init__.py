@@ -1,0 +1,1 @@
+"""Gates: which frames of a stream are worth an answer at all."""

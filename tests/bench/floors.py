@@ -1,0 +1,132 @@
+"""What the bare libraries cost: a peer that reads a frame and returns a small reply, and nothing else.
+
+`python -m tests.bench.floors zmq|grpc` serves on loopback until stdin closes and prints its port. The bytes
+are those of our own wire, part for part and message for message: a head, then a body, and one reply.
+"""
+
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import grpc
+import zmq
+
+from pipelines.runtime import tune
+
+KIND = b"k"
+HEAD = bytes(40)
+BODY_HEADER = bytes(4)
+REPLY_BYTES = 144
+METHOD = "/floor.Floor/Live"
+GRPC_OPTIONS = (
+    ("grpc.max_receive_message_length", 64 << 20),
+    ("grpc.max_send_message_length", 64 << 20),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class Floor(Protocol):
+    """A client of a bare peer."""
+
+    def call(self, body: bytes) -> None:
+        """Send a frame and wait for its reply."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ZmqFloor:
+    """A DEALER that sends `[kind, head]` and `[kind, header, body]` and waits for `[kind, reply]`."""
+
+    def __init__(self, port: int) -> None:
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER)
+        self._socket.set(zmq.LINGER, 0)
+        self._socket.connect(f"tcp://127.0.0.1:{port}")
+
+    def call(self, body: bytes) -> None:
+        self._socket.send_multipart([KIND, HEAD])
+        self._socket.send_multipart([KIND, BODY_HEADER, body], copy=False)
+        _check(self._socket.recv_multipart()[1], body)
+
+    def close(self) -> None:
+        self._socket.close(0)
+        self._context.term()
+
+
+class GrpcFloor:
+    """A bidirectional stream of raw bytes, read and written by the synchronous API."""
+
+    def __init__(self, port: int) -> None:
+        self._channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=GRPC_OPTIONS)
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        method: Any = self._channel.stream_stream(METHOD)
+        self._replies: Iterator[bytes] = method(iter(self._requests.get, None))
+
+    def call(self, body: bytes) -> None:
+        self._requests.put(HEAD)
+        self._requests.put(b"".join((BODY_HEADER, body)))
+        _check(next(self._replies), body)
+
+    def close(self) -> None:
+        self._requests.put(None)
+        for _ in self._replies:
+            pass
+        self._channel.close()
+
+
+FLOORS: dict[str, Callable[[int], Floor]] = {"zmq": ZmqFloor, "grpc": GrpcFloor}
+
+
+def _serve_zmq() -> None:
+    context = zmq.Context()
+    router = context.socket(zmq.ROUTER)
+    router.set(zmq.LINGER, 0)
+    _announce(router.bind_to_random_port("tcp://127.0.0.1"))
+
+    def serve() -> None:
+        while True:
+            who, *_, last = router.recv_multipart(copy=False)
+            if len(last) > len(HEAD):
+                router.send_multipart([who.bytes, KIND, _reply(last.buffer)])
+
+    threading.Thread(target=serve, daemon=True).start()
+    sys.stdin.read()
+
+
+def _serve_grpc() -> None:
+    def live(requests: Iterator[bytes], _: object) -> Iterator[bytes]:
+        for message in requests:
+            if len(message) > len(HEAD):
+                yield _reply(memoryview(message))
+
+    server = grpc.server(ThreadPoolExecutor(4), options=GRPC_OPTIONS)
+    handler: Any = grpc.stream_stream_rpc_method_handler(live)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("floor.Floor", {"Live": handler}),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    _announce(port)
+    sys.stdin.read()
+    server.stop(0.2).wait()
+
+
+def _announce(port: int) -> None:
+    print(port, flush=True)
+
+
+def _reply(body: memoryview) -> bytes:
+    """Says the last byte of the frame, so that it must have been read."""
+    return bytes((body[-1],)) + bytes(REPLY_BYTES - 1)
+
+
+def _check(reply: bytes, body: bytes) -> None:
+    if len(reply) != REPLY_BYTES or reply[0] != body[-1]:
+        raise RuntimeError("this is not the reply to this frame")
+
+
+if __name__ == "__main__":
+    tune()
+    {"zmq": _serve_zmq, "grpc": _serve_grpc}[sys.argv[1]]()

@@ -1,0 +1,245 @@
+"""What every listener promises the service and its agents, whatever carries the messages: over ZeroMQ and gRPC."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from cloud.config import LISTENERS
+from cloud.listeners.base import Listener
+from cloud.service import Service
+from pipelines.errors import ConfigError
+from protos.wire.bulk import Ack
+from protos.wire.live import Result
+from protos.wire.session import Error, Goodbye, Hello, Lane, Ping, Pong, RejectReason, Welcome
+from tests.support.agents import HELLO, Agent, agent, frame, port_of
+from tests.support.endpoints import ScriptedEndpoint
+from tests.support.eventually import eventually
+from tests.support.ipv6 import need_ipv6
+from tests.support.workers import GatedDetector, clock_us, service
+
+KINDS = [kind.name for kind in LISTENERS]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@contextmanager
+def listener_on(kind: str, endpoint: Any, address: str = "127.0.0.1:0", **options: Any) -> Iterator[Listener]:
+    made: Listener = LISTENERS[kind].resolve()(endpoint, address=address, clock_us=clock_us, **options)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@contextmanager
+def listening(kind: str, folder: Path, **options: Any) -> Iterator[tuple[Service, Listener, GatedDetector]]:
+    """A whole service behind a listener."""
+    detector = GatedDetector()
+    with service(folder, build=lambda: detector) as (made, _), listener_on(kind, made, **options) as listener:
+        try:
+            yield made, listener, detector
+        finally:
+            detector.gate.set()
+
+
+def greet(gateway: Agent) -> None:
+    gateway.send(HELLO)
+    gateway.until(Welcome)
+
+
+def test_an_unknown_connection_is_asked_for_a_hello_and_then_served(kind: str, tmp_path: Path) -> None:
+    with listening(kind, tmp_path) as (_, listener, _), agent(listener.address) as gateway:
+        gateway.send(Ping(nonce=1, sent_mono_us=0))
+        assert gateway.until(Error).reason is RejectReason.HELLO_REQUIRED
+        gateway.send(HELLO, *frame(1, b"0123456789", codec="raw"))
+        gateway.until(Welcome)
+        result = gateway.until(Result)
+        assert result.detections.boxes.tolist() == [[0, 0, 640, 480]]
+        assert gateway.until(Ack).records[0].last == 1
+
+
+def test_damaged_and_unknown_messages_are_answered_and_keep_the_connection(kind: str, tmp_path: Path) -> None:
+    with listening(kind, tmp_path) as (_, listener, _), agent(listener.address) as gateway:
+        greet(gateway)
+        garbage = gateway.garbage()
+        for what in garbage:
+            gateway.send_raw(what)
+            assert gateway.until(Error).reason is RejectReason.UNKNOWN_KIND
+        assert listener.refused_messages == len(garbage) >= 4
+        gateway.send(Ping(nonce=9, sent_mono_us=0))
+        assert gateway.until(Pong).nonce == 9
+
+
+def test_an_agent_that_sends_garbage_disturbs_no_other(kind: str, tmp_path: Path) -> None:
+    with (
+        listening(kind, tmp_path) as (_, listener, _),
+        agent(listener.address) as wild,
+        agent(listener.address) as gateway,
+    ):
+        greet(gateway)
+        for what in wild.garbage() * 20:
+            wild.send_raw(what)
+        gateway.send(*frame(1, b"0123456789", codec="raw"))
+        assert gateway.until(Result).seq == 1
+
+
+def test_a_silent_connection_is_forgotten_and_its_agent_served_anew(kind: str, tmp_path: Path) -> None:
+    with listening(kind, tmp_path, silent_us=20_000) as (made, listener, _):
+        with agent(listener.address) as gateway:
+            greet(gateway)
+            eventually(lambda: made.sessions == 0, what="the silent session's end")
+        with agent(listener.address) as again:
+            greet(again)
+
+
+def test_a_connection_that_is_gone_ends_its_session(kind: str, tmp_path: Path) -> None:
+    """At once where the transport tells, at the next reply where it does not."""
+    with listening(kind, tmp_path) as (made, listener, detector):
+        with agent(listener.address) as gateway:
+            detector.gate.clear()
+            gateway.send(HELLO, *frame(1, b"0123456789", codec="raw"))
+            gateway.until(Welcome)
+            eventually(detector.running.is_set, what="a run")
+        detector.gate.set()
+        eventually(lambda: made.sessions == 0, what="the lost session's end")
+
+
+def test_a_goodbye_ends_the_session_at_once(kind: str, tmp_path: Path) -> None:
+    with listening(kind, tmp_path) as (made, listener, _), agent(listener.address) as gateway:
+        greet(gateway)
+        assert made.sessions == 1
+        gateway.send(Goodbye(reason="done"))
+        eventually(lambda: made.sessions == 0, what="the session's end")
+
+
+def test_a_message_over_the_limit_never_reaches_the_service(kind: str, tmp_path: Path) -> None:
+    with listening(kind, tmp_path, max_message_bytes=10_000) as (made, listener, _):
+        with agent(listener.address) as gateway:
+            greet(gateway)
+            gateway.send(*frame(1, b"x" * 20_000, codec="raw"))
+        with agent(listener.address) as other:
+            other.send(Hello(agent="other", run=bytes(16), lane=Lane.LIVE, streams=HELLO.streams))
+            other.until(Welcome)
+            other.send(*frame(1, b"x" * 10_000, codec="raw"))
+            other.until(Result)
+        assert made.metrics.value("nearfar_worker_frames_total", outcome="answered") == 1
+
+
+def test_one_connection_too_many_is_counted_and_disturbs_no_other(kind: str, tmp_path: Path) -> None:
+    with listening(kind, tmp_path, max_peers=2) as (made, listener, _), agent(listener.address) as gateway:
+        greet(gateway)
+        with agent(listener.address) as second, agent(listener.address) as third:
+            second.send(Ping(nonce=1, sent_mono_us=0))
+            second.until(Error)
+            third.send(Ping(nonce=1, sent_mono_us=0))
+            eventually(lambda: listener.refused_messages >= 1, what="the third to be counted")
+        gateway.send(*frame(1, b"0123456789", codec="raw"))
+        gateway.until(Result)
+        assert made.sessions == 1
+
+
+def test_a_peer_that_takes_nothing_is_told_full_and_delays_nobody(kind: str) -> None:
+    endpoint = ScriptedEndpoint()
+    with (
+        listener_on(kind, endpoint, max_queued=4) as listener,
+        agent(listener.address) as sleeper,
+        agent(listener.address) as gateway,
+    ):
+        sleeper.send(HELLO)
+        eventually(lambda: endpoint.on(Lane.LIVE), what="the sleeper's session")
+        peer = endpoint.sessions[0].peer
+        words = Error(reason=RejectReason.FAILED, text="x" * 500_000)
+        eventually(lambda: not peer.send(words), 10.0, "a full queue")
+        gateway.send(HELLO)
+        gateway.until(Welcome)
+
+
+def test_what_was_queued_is_handed_over_before_a_listener_stops(kind: str) -> None:
+    endpoint = ScriptedEndpoint()
+    with listener_on(kind, endpoint) as listener, agent(listener.address) as gateway:
+        gateway.send(HELLO)
+        gateway.until(Welcome)
+        for nonce in range(50):
+            assert endpoint.sessions[0].peer.send(Ping(nonce=nonce, sent_mono_us=0))
+        listener.stop()
+        assert [gateway.until(Ping).nonce for _ in range(50)] == list(range(50))
+    assert endpoint.sessions[0].ended
+
+
+def test_strangers_who_do_not_speak_the_protocol_are_survived(kind: str, tmp_path: Path) -> None:
+    words = (b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", b"\x00" * 64, b"\xff" * 4096, b"SSH-2.0-x\r\n", b"")
+    with listening(kind, tmp_path) as (_, listener, _):
+        strangers = [
+            socket.create_connection(("127.0.0.1", port_of(listener.address)), timeout=5) for _ in words
+        ]
+        try:
+            for stranger, said in zip(strangers, words, strict=True):
+                stranger.sendall(said)
+            with agent(listener.address) as gateway:
+                greet(gateway)
+        finally:
+            for stranger in strangers:
+                stranger.close()
+
+
+def test_a_thousand_connections_that_say_nothing_leave_room_for_an_agent(kind: str, tmp_path: Path) -> None:
+    with listening(kind, tmp_path) as (_, listener, _):
+        before = threading.active_count()
+        idle: list[socket.socket] = []
+        try:
+            for _ in range(1000):
+                idle.append(socket.create_connection(("127.0.0.1", port_of(listener.address)), timeout=5))
+            with agent(listener.address) as gateway:
+                greet(gateway)
+            assert threading.active_count() < before + 20
+        finally:
+            for one in idle:
+                one.close()
+
+
+def test_an_address_in_use_is_named_with_the_systems_words(kind: str) -> None:
+    endpoint = ScriptedEndpoint()
+    with listener_on(kind, endpoint) as listener:
+        taken = f"127.0.0.1:{port_of(listener.address)}"
+        second: Listener = LISTENERS[kind].resolve()(endpoint, address=taken, clock_us=clock_us)
+        with pytest.raises(ConfigError, match=rf"listen\.{kind}\.address.*in use"):
+            second.start()
+        second.stop()
+
+
+def test_a_stopped_listener_leaves_no_thread_no_socket_and_its_port_free(kind: str) -> None:
+    endpoint = ScriptedEndpoint()
+    threads = set(threading.enumerate())
+    with listener_on(kind, endpoint) as listener, agent(listener.address) as gateway:
+        gateway.send(HELLO)
+        gateway.until(Welcome)
+        port = port_of(listener.address)
+        listener.stop()
+        listener.stop()
+        eventually(
+            lambda: not [t for t in set(threading.enumerate()) - threads if t.name.startswith("nearfar")],
+            what="the end of its threads",
+        )
+        listens = [c.laddr.port for c in psutil.Process().net_connections("tcp") if c.status == "LISTEN"]
+        assert port not in listens
+    with listener_on(kind, endpoint, f"127.0.0.1:{port}") as again:
+        assert port_of(again.address) == port
+
+
+def test_an_ipv6_address_is_served_and_named_in_brackets(kind: str) -> None:
+    need_ipv6()
+    with listener_on(kind, ScriptedEndpoint(), "[::1]:0") as listener:
+        assert "//[::1]:" in listener.address
+        with agent(listener.address) as gateway:
+            gateway.send(HELLO)
+            gateway.until(Welcome)

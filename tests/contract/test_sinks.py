@@ -1,0 +1,137 @@
+"""What every sink promises, whatever kind it is."""
+
+import contextlib
+import io
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edge.frame_lines import answer_line
+from edge.sinks.base import Sink, SinkThread
+from edge.sinks.kinds import SINKS
+from edge.sinks.stdout import StdoutSink
+from pipelines.result import AnsweredBy, Status
+from tests.support.answers import answer
+from tests.support.eventually import eventually
+
+Lines = list[dict[str, Any]]
+
+
+@dataclass
+class House:
+    """A sink, and the lines that whoever reads it has seen; a line still being written is not seen yet."""
+
+    sink: Sink
+    lines: Callable[[], Lines]
+
+
+@contextlib.contextmanager
+def jsonl(root: Path) -> Iterator[House]:
+    path = root / "new" / "answers.jsonl"
+    sink = SINKS.build(SimpleNamespace(kind="jsonl", path=path))
+    yield House(sink, lambda: parsed(path.read_bytes()))
+
+
+@contextlib.contextmanager
+def stdout(root: Path) -> Iterator[House]:
+    del root
+    out = io.StringIO()
+    yield House(StdoutSink(stream=out), lambda: parsed(out.getvalue().encode()))
+
+
+@contextlib.contextmanager
+def unix_socket(root: Path) -> Iterator[House]:
+    path = root / "new" / "s"
+    sink = SINKS.build(SimpleNamespace(kind="socket", path=path, mode="0660"))
+    with socket.socket(socket.AF_UNIX) as reader:
+        reader.connect(os.fspath(path))
+        reader.setblocking(False)
+        eventually(lambda: sink.readers == 1, what="the reader")
+        read = bytearray()
+
+        def lines() -> Lines:
+            with contextlib.suppress(BlockingIOError):
+                while data := reader.recv(65536):
+                    read.extend(data)
+            return parsed(bytes(read))
+
+        yield House(sink, lines)
+
+
+def wait_lines(house: House, count: int) -> None:
+    """Until the lines of answers 1 to `count` are there, in order."""
+    eventually(lambda: [x["seq"] for x in house.lines()] == [*range(1, count + 1)], what=f"{count} lines")
+
+
+def parsed(data: bytes) -> Lines:
+    return [json.loads(line) for line in data.splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+@pytest.fixture(params=[jsonl, stdout, unix_socket], ids=["jsonl", "stdout", "socket"])
+def house(request) -> Iterator[House]:
+    # Not tmp_path: a socket's path must be short.
+    with tempfile.TemporaryDirectory() as root, request.param(Path(root)) as made:
+        try:
+            yield made
+        finally:
+            made.sink.close()
+
+
+def test_every_kind_of_sink_is_in_this_suite(request):
+    assert {kind.name for kind in SINKS} == {"jsonl", "stdout", "socket"}
+
+
+def test_an_answer_is_one_line_with_everything_in_it(house):
+    given = answer(7)
+    house.sink.write(given)
+    house.sink.flush()
+    eventually(lambda: house.lines() == [json.loads(json.dumps(answer_line(given)))], what="the line")
+    assert house.lines()[0]["detections"] == [
+        {"label": "car", "class_id": 0, "score": 0.5, "box": [1.0, 2.0, 3.0, 4.0]}
+    ]
+
+
+def test_no_answer_is_null_and_never_an_empty_list(house):
+    house.sink.write(
+        answer(answered_by=AnsweredBy.MISSED, status=Status.TIMEOUT, detections=None, on_time=False)
+    )
+    house.sink.flush()
+    eventually(lambda: len(house.lines()) == 1, what="the line")
+    assert (house.lines()[0]["detections"], house.lines()[0]["status"]) == (None, "timeout")
+
+
+def test_what_is_flushed_can_be_read_while_the_sink_is_open(house):
+    for seq in range(1, 4):
+        house.sink.write(answer(seq))
+        house.sink.flush()
+        wait_lines(house, seq)
+
+
+def test_a_thousand_answers_come_in_order_and_whole(house):
+    thread = SinkThread(house.sink, name="any", limit=1000)
+    thread.start()
+
+    for seq in range(1, 1001):
+        assert thread.offer(answer(seq))
+        if seq % 100 == 0:
+            wait_lines(house, seq)
+    assert thread.close()
+    assert (thread.written, thread.failed, thread.dropped) == (1000, 0, 0)
+
+
+def test_a_line_feed_in_a_reason_does_not_make_two_lines(house):
+    house.sink.write(answer(reason="first\nsecond"))
+    house.sink.flush()
+    eventually(lambda: [x["reason"] for x in house.lines()] == ["first\nsecond"], what="the line")
+
+
+def test_its_counts_are_numbers_with_names(house):
+    assert all(isinstance(n, int) for n in house.sink.counts().values())

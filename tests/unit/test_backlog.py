@@ -1,0 +1,111 @@
+"""Between a body and its run: who decodes, and that what expired meanwhile is never run."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from cloud.service import Service
+from pipelines.codecs.base import PictureLimits
+from pipelines.frame import Encoding, Picture
+from protos.wire.live import FrameBody, FrameHead, Reject, Result
+from protos.wire.session import RejectReason
+from tests.support.eventually import eventually
+from tests.support.peers import FakePeer
+from tests.support.rigs import ENCODING, HELLO
+from tests.support.workers import GatedDetector, RawCodec, clock_us, service
+
+
+class WatchedCodec(RawCodec):
+    """Remembers the threads that decoded, in order; `before` runs first."""
+
+    def __init__(self, before: Callable[[], None] = lambda: None) -> None:
+        self.threads: list[str] = []
+        self._before = before
+
+    def decode(self, data: bytes | memoryview, encoding: Encoding, limits: PictureLimits) -> Picture:
+        self._before()
+        self.threads.append(threading.current_thread().name)
+        return super().decode(data, encoding, limits)
+
+
+class Agent:
+    def __init__(self, made: Service, now_us: Callable[[], int] = clock_us) -> None:
+        self.peer = FakePeer()
+        self.now_us = now_us
+        self.session = made.open(self.peer)
+        self.session.receive(HELLO, now_us())
+
+    def frame(self, seq: int, budget_us: int = 5_000_000) -> None:
+        head = FrameHead(stream=0, seq=seq, worker_budget_us=budget_us, sent_mono_us=0, encoding=ENCODING)
+        self.session.receive(head, self.now_us())
+        self.session.receive(FrameBody(stream=0, seq=seq, data=b"0123456789"), self.now_us())
+
+
+def test_a_free_instance_decodes_what_it_takes_without_handing_it_over(tmp_path: Path) -> None:
+    codec = WatchedCodec()
+    with service(tmp_path, codecs={"raw": codec}) as (made, _):
+        agent = Agent(made)
+        for seq in (1, 2, 3):
+            agent.frame(seq)
+            agent.peer.wait(Result, seq)
+    assert all(name.startswith("nearfar-detect") for name in codec.threads)
+
+
+def test_while_every_instance_works_the_next_frame_and_only_that_is_decoded_ahead(tmp_path: Path) -> None:
+    codec, detector = WatchedCodec(), GatedDetector()
+    with service(tmp_path, codecs={"raw": codec}, build=lambda: detector) as (made, _):
+        agent = Agent(made)
+        try:
+            detector.gate.clear()
+            agent.frame(1)
+            eventually(detector.running.is_set, what="a run")
+            for seq in (2, 3):
+                agent.frame(seq)
+            eventually(lambda: len(codec.threads) == 2, what="the next frame decoded")
+            assert codec.threads[1].startswith("nearfar-decode")
+            assert made.backlog.waiting()[0] == 2
+        finally:
+            detector.gate.set()
+        assert [r.seq for r in agent.peer.wait(Result, 3)] == [1, 2, 3]
+    assert len(codec.threads) == 3
+
+
+def test_a_frame_that_expires_while_it_is_decoded_is_not_run(tmp_path: Path) -> None:
+    """F22"""
+    now = [1_000_000]
+    detector = GatedDetector()
+
+    def takes_long() -> None:
+        now[0] += 60_000
+
+    codec = WatchedCodec(before=takes_long)
+    with service(
+        tmp_path, codecs={"raw": codec}, build=lambda: detector, clock=lambda: now[0], timer=False
+    ) as (made, _):
+        agent = Agent(made, lambda: now[0])
+        agent.frame(1, budget_us=50_000)
+        (reject,) = agent.peer.wait(Reject)
+        assert reject.reason is RejectReason.EXPIRED
+        assert made.backlog.waiting() == (0, 0)
+    assert detector.runs == 0
+
+
+def test_a_frame_whose_decoding_a_stop_overtakes_is_rejected_and_not_run(tmp_path: Path) -> None:
+    decoding, go_on = threading.Event(), threading.Event()
+    detector = GatedDetector()
+
+    def waits() -> None:
+        decoding.set()
+        go_on.wait(10.0)
+
+    with service(tmp_path, codecs={"raw": WatchedCodec(before=waits)}, build=lambda: detector) as (made, _):
+        agent = Agent(made)
+        agent.frame(1)
+        assert decoding.wait(5.0)
+        stopping = threading.Thread(target=made.stop)
+        stopping.start()
+        eventually(lambda: made.backlog.draining, what="a stop")
+        go_on.set()
+        stopping.join(10.0)
+        assert agent.peer.only(Reject).reason is RejectReason.DRAINING
+    assert detector.runs == 0
