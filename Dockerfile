@@ -60,4 +60,4 @@ COPY --from=demo-build /opt/nearfar-assets /opt/nearfar-assets
 USER nearfar
 VOLUME /var/lib/nearfar
 ENTRYPOINT ["nearfar"]
-CMD ["demo", "--assets", "/opt/nearfar-assets", "--run-dir", "/var/lib/nearfar/demo"]
+CMD ["demo", "--assets", "/opt/nearfar-assets", "--out", "/var/lib/nearfar/demo"]

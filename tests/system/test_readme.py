@@ -1,4 +1,4 @@
-"""The README is true: every shell block runs, the YAML is valid, and the links lead somewhere."""
+"""The README is true: every shell block runs, and the YAML is a pipeline. What all pages keep is in unit/test_docs."""
 
 import os
 import re
@@ -72,9 +72,3 @@ def test_the_yaml_of_the_readme_is_a_pipeline(tmp_path: Path):
     config = Document.read(path).validate(PipelineConfig)
     assert config.deadline == 100_000
     assert len(yaml.safe_load(block)) > 5
-
-
-def test_every_link_to_a_file_leads_somewhere():
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
-    assert targets
-    assert [t for t in targets if not (ROOT / t).exists()] == []
