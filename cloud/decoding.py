@@ -4,8 +4,8 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from cloud.backlog import Backlog
 from cloud.jobs import Failed, Job
+from cloud.workshop import Workshop
 from pipelines.codecs.base import Codec, PictureLimits
 from pipelines.errors import Rejected
 from pipelines.frame import Picture
@@ -16,7 +16,8 @@ log = logging.getLogger(__name__)
 
 
 class DecodePool:
-    """`codecs`: name on the wire → codec."""
+    """`codecs`: name on the wire → codec. `failed` counts what nobody foresaw. The threads end once the backlog is
+    stopped."""
 
     def __init__(
         self,
@@ -24,33 +25,42 @@ class DecodePool:
         threads: int,
         codecs: Mapping[str, Codec],
         limits: PictureLimits,
-        backlog: Backlog,
+        work: Workshop,
         clock_us: Callable[[], int],
+        failed: Callable[[], None],
     ) -> None:
         self.codecs = codecs
         self._limits = limits
-        self._backlog = backlog
+        self._work = work
         self._clock_us = clock_us
-        self._threads = [
+        self._failed = failed
+        self.threads = [
             threading.Thread(target=self._run, name=f"nearfar-decode-{i}", daemon=True)
             for i in range(threads)
         ]
 
     def start(self) -> None:
-        for thread in self._threads:
+        for thread in self.threads:
             thread.start()
 
-    def stop(self, timeout_s: float) -> None:
-        """Call after the backlog was stopped."""
-        for thread in self._threads:
-            if thread.is_alive():
-                thread.join(timeout_s)
-
     def _run(self) -> None:
-        while (job := self._backlog.next_to_decode()) is not None:
-            started_us = self._clock_us()
-            picture = self.decode(job)
-            self._backlog.decoded(job, picture, self._clock_us() - started_us)
+        while True:
+            try:
+                if not self._decode_next():
+                    return
+            except Exception:
+                self._failed()
+                log.exception("decoding ahead failed, and goes on")
+
+    def _decode_next(self) -> bool:
+        """False once stopped."""
+        job = self._work.next_to_decode()
+        if job is None:
+            return False
+        started_us = self._clock_us()
+        picture = self.decode(job)
+        self._work.decoded(job, picture, self._clock_us() - started_us)
+        return True
 
     def decode(self, job: Job) -> Picture | Failed:
         """The picture of a frame, or why there is none. Safe to call from any thread."""

@@ -28,7 +28,10 @@ def show(
         "draining": ("1 once it admits nothing more.", lambda: backlog.draining),
         "agents": ("Agents with a welcomed connection.", reception.agents),
         "sessions": ("Welcomed connections, both lanes.", reception.connections),
-        "uncommitted": ("Commits that wait for the store.", lambda: writer.pending),
+        "uncommitted": (
+            "Live results and whole batches, each counted once, that the record store has not committed yet.",
+            lambda: writer.pending,
+        ),
     }
     for name, (words, read) in gauges.items():
         metrics.gauge(f"nearfar_worker_{name}", words, read)

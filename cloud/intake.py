@@ -1,28 +1,40 @@
 """Bulk batches are opened on a thread of their own, so that unpacking never delays a Pong or a live frame."""
 
 import contextlib
+import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+log = logging.getLogger(__name__)
 
 S = TypeVar("S")
 M = TypeVar("M")
 
 
 class BulkIntake(Generic[S, M]):
-    """`open_batch(sender, batch)` runs on the intake's thread; at most `most` batches wait."""
+    """`open_batch(sender, batch)` runs on the intake's thread; at most `most` batches wait. One it fails on is counted by
+    `failed` and hurts no other."""
 
-    def __init__(self, open_batch: Callable[[S, M], None], *, most: int = 16) -> None:
+    def __init__(
+        self, open_batch: Callable[[S, M], None], *, failed: Callable[[], None], most: int = 16
+    ) -> None:
         self._open = open_batch
+        self._failed = failed
+        self._stopping = False
+        self._halted = False
         self._queue: queue.Queue[tuple[S, M] | None] = queue.Queue(most)
-        self._thread = threading.Thread(target=self._run, name="nearfar-bulk", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="nearfar-bulk", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
 
     def offer(self, sender: S, batch: M) -> bool:
-        """False when too many wait; the agent sends it again later."""
+        """False when too many wait or it is stopping; the agent sends it again later."""
+        if self._stopping:
+            return False
         try:
             self._queue.put_nowait((sender, batch))
         except queue.Full:
@@ -31,11 +43,23 @@ class BulkIntake(Generic[S, M]):
 
     def stop(self, timeout_s: float) -> None:
         """Open what waits, then end the thread."""
-        if self._thread.is_alive():
+        self._stopping = True
+        if self.thread.is_alive():
+            until_s = time.monotonic() + timeout_s
             with contextlib.suppress(queue.Full):  # stuck: the thread is a daemon and ends with the process
                 self._queue.put(None, timeout=timeout_s)
-            self._thread.join(timeout_s)
+            self.thread.join(max(0.0, until_s - time.monotonic()))
+
+    def halt(self) -> None:
+        """Open nothing more after the present one; what waits stays with its agents."""
+        self._stopping = self._halted = True
+        with contextlib.suppress(queue.Full):  # then there is something to wake up for
+            self._queue.put_nowait(None)
 
     def _run(self) -> None:
-        while (item := self._queue.get()) is not None:
-            self._open(*item)
+        while (item := self._queue.get()) is not None and not self._halted:
+            try:
+                self._open(*item)
+            except Exception:
+                self._failed()
+                log.exception("a batch could not be opened, and is not acknowledged")

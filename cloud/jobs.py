@@ -40,7 +40,8 @@ class Origin(Protocol):
 class Job:
     """Times in µs of the worker's monotonic clock. `expiry_us` = head's arrival + its budget.
 
-    `begun_us`: when an instance took it, less the decoding that was done before.
+    `source_size`: (width_px, height_px) of the frame as captured, which its boxes come back in. `begun_us`: when an
+    instance took it, less the decoding that was done before.
     """
 
     origin: Origin

@@ -25,7 +25,6 @@ from cloud.store.writer import Store
 from pipelines.result import Gap, Record
 from protos.wire.session import ModelInfo, RejectReason
 
-_SERVICE_BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5)
 _STORE_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
@@ -103,13 +102,6 @@ class WorkerMetrics:
         self.undelivered = Counter(
             "nearfar_worker_undelivered", "Replies no connection of their agent took.", registry=self.registry
         )
-        self.service_seconds = Histogram(
-            "nearfar_worker_service_seconds",
-            "Decode plus detect of one frame, in seconds.",
-            ["model"],
-            buckets=_SERVICE_BUCKETS_S,
-            registry=self.registry,
-        )
         self._frame_times = FrameTimes()
         self.registry.register(self._frame_times)
         self._commit_seconds = self._histogram(
@@ -142,10 +134,18 @@ class WorkerMetrics:
             "Records and gaps of acknowledged batches that can never be stored and were left out.",
             registry=self.registry,
         )
+        self._faults = Counter(
+            "nearfar_worker_faults",
+            "Turns of a thread that failed in a way nobody foresaw; it goes on, and the log says why.",
+            ["thread"],
+            registry=self.registry,
+        )
+        for thread in ("model", "decode", "bulk", "timer"):
+            self._faults.labels(thread)
         self.acks = Counter("nearfar_worker_acks", "Acks sent after a commit.", registry=self.registry)
         self.bulk = Counter(
             "nearfar_worker_bulk_batches",
-            "Bulk batches by how they ended: committed, refused (damaged or over a limit), dropped (too much waits).",
+            "Bulk batches by how they ended: committed, refused (damaged or over a limit), dropped (too much waits, sent again).",
             ["outcome"],
             registry=self.registry,
         )
@@ -153,10 +153,14 @@ class WorkerMetrics:
     def _histogram(self, name: str, words: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(f"nearfar_worker_{name}", words, buckets=buckets, registry=self.registry)
 
-    def answered(self, job: Job, now_us: int) -> None:
+    def answered(self, job: Job, now_us: int, *, detect_us: int) -> None:
         """A run ended well: where the time of its frame went. Called once per frame, from the model's thread."""
-        self._frame_times.add(job, now_us)
+        self._frame_times.add(job, now_us, detect_us=detect_us)
         self._answered.inc()
+
+    def fault(self, thread: str) -> None:
+        """A turn of this thread (model, decode, bulk or timer) failed in a way nobody foresaw."""
+        self._faults.labels(thread).inc()
 
     def acknowledged(self, submitted_us: int, now_us: int) -> None:
         """What was submitted to the record store then is acknowledged now."""
@@ -168,6 +172,7 @@ class WorkerMetrics:
 
     def model(self, info: ModelInfo) -> None:
         """A model is served."""
+        self._frame_times.serves(info.name)
         size = f"{info.input_width_px}x{info.input_height_px}"
         self._model_info.labels(info.name, info.sha256, size).set(1)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cloud.backlog import Backlog
 from cloud.jobs import Detected, Failed, Job
 from cloud.metrics import WorkerMetrics
+from cloud.workshop import Workshop
 from pipelines.detectors.base import Detector
 from pipelines.errors import ConfigError, Fatal, Rejected
 from pipelines.frame import Picture
@@ -44,21 +44,20 @@ class ModelHost:
         self,
         spec: ModelSpec,
         *,
-        backlog: Backlog,
+        work: Workshop,
         decode: Callable[[Job], Picture | Failed],
         metrics: WorkerMetrics,
         max_detections: int,
         clock_us: Callable[[], int],
     ) -> None:
         self._spec = spec
-        self._backlog = backlog
+        self._work = work
         self._decode = decode
         self._metrics = metrics
         self._max_detections = max_detections
         self._clock_us = clock_us
-        self._service_seconds = metrics.service_seconds.labels(spec.name)
         self._stop = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self.threads: list[threading.Thread] = []
         self.info = ModelInfo(name=spec.name, sha256="", labels=(), input_width_px=0, input_height_px=0)
 
     def start(self) -> None:
@@ -80,14 +79,12 @@ class ModelHost:
                 name=f"nearfar-detect-{self._spec.name}-{i}",
                 daemon=True,
             )
-            self._threads.append(thread)
+            self.threads.append(thread)
             thread.start()
 
-    def stop(self, timeout_s: float) -> None:
-        """Call after the backlog was stopped."""
+    def halt(self) -> None:
+        """Build no instance anew; the threads end once the backlog is stopped too."""
         self._stop.set()
-        for thread in self._threads:
-            thread.join(timeout_s)
 
     def _build(self) -> Detector:
         detector = self._spec.build()
@@ -107,26 +104,47 @@ class ModelHost:
             except Fatal as error:
                 raise Fatal(f"model {self._spec.name} fails on an empty picture: {error}") from error
             service_us = self._clock_us() - started_us
-        self._backlog.ready(self._spec.name, change=1, service_us=service_us)
+        self._work.ready(self._spec.name, change=1, service_us=service_us)
         return detector
 
     def _run(self, instance: int, detector: Detector) -> None:
-        while (job := self._backlog.take(self._spec.name, instance)) is not None:
-            if job.picture is None and not self._begin(job, instance):
-                continue
-            if not self._detect(job, instance, detector):
-                continue
-            self._backlog.ready(self._spec.name, change=-1)
-            rebuilt = self._rebuild()
-            if rebuilt is None:
-                return
-            detector = rebuilt
+        while True:
+            job: Job | None = None
+            broke = False
+            try:
+                job = self._work.take(self._spec.name, instance)
+                if job is None:
+                    return
+                if job.picture is not None or self._begin(job, instance):
+                    broke = self._detect(job, instance, detector)
+            except Exception as error:
+                log.exception(
+                    "model %s failed on %s, and goes on", self._spec.name, job.id if job else "no frame"
+                )
+                self._unforeseen(job, instance, error)
+            if broke:
+                self._work.ready(self._spec.name, change=-1)
+                rebuilt = self._rebuild()
+                if rebuilt is None:
+                    return
+                detector = rebuilt
+
+    def _unforeseen(self, job: Job | None, instance: int, error: Exception) -> None:
+        """A fault of ours: it costs one frame, never the instance."""
+        self._metrics.fault("model")
+        if job is None:
+            return
+        try:
+            words = Failed(RejectReason.FAILED, f"this worker failed on it: {error}")
+            self._work.abandoned(job, instance, words)
+        except Exception:
+            log.exception("model %s: nobody could be told", self._spec.name)
 
     def _begin(self, job: Job, instance: int) -> bool:
         """Decode the frame; whether it may be run."""
         started_us = self._clock_us()
         picture = self._decode(job)
-        return self._backlog.begin(job, instance, picture, self._clock_us() - started_us)
+        return self._work.begin(job, instance, picture, self._clock_us() - started_us)
 
     def _detect(self, job: Job, instance: int, detector: Detector) -> bool:
         """Run one frame and hand its end over; True if the engine broke."""
@@ -136,11 +154,11 @@ class ModelHost:
             detections = detector.detect(picture)
         except Rejected as error:
             words = Failed(RejectReason.BAD_PAYLOAD, str(error))
-            self._backlog.detected(job, instance, words, detect_us=None)
+            self._work.detected(job, instance, words, detect_us=None)
             return False
         except Exception as error:  # noqa: BLE001 - whatever an engine throws must not end the worker
             log.warning("model %s failed on %s: %s", self._spec.name, job.id, error)
-            self._backlog.detected(
+            self._work.detected(
                 job, instance, Failed(RejectReason.FAILED, f"the model run failed: {error}"), detect_us=None
             )
             return True
@@ -150,8 +168,7 @@ class ModelHost:
             model_sha256=detector.sha256,
             detect_us=detect_us,
         )
-        self._backlog.detected(job, instance, outcome, detect_us=detect_us)
-        self._service_seconds.observe((job.decode_us + detect_us) / 1e6)
+        self._work.detected(job, instance, outcome, detect_us=detect_us)
         return False
 
     def _rebuild(self) -> Detector | None:

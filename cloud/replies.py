@@ -7,7 +7,7 @@ from protos.wire.session import RejectReason
 
 
 def result_of(job: Job, outcome: Detected, *, now_us: int, load: Load) -> Result:
-    """The reply, with boxes in source pixels. `queue_us` = waits for a decoder and for an instance."""
+    """The reply, with boxes in pixels of the frame as captured. `queue_us` = waits for a decoder and for an instance."""
     encoding = job.head.encoding
     width_px, height_px = job.source_size
     waited_us = (job.decoded_us - job.decode_us - job.body_us) + (job.started_us - job.decoded_us)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cloud import gauges
+from cloud.acknowledger import Acknowledger
+from cloud.backfill import Backfill
 from cloud.backlog import Backlog
-from cloud.batches import batch_entry
 from cloud.decoding import DecodePool
-from cloud.intake import BulkIntake
 from cloud.jobs import EXPIRED, STOPPED, Detected, Job, Outcome
 from cloud.ledger import Ledger
 from cloud.limits import ServiceLimits
@@ -27,18 +27,19 @@ from cloud.replies import far_record, reject_of, result_of
 from cloud.scheduling.admission import PayloadLimits
 from cloud.scheduling.credits import Credits
 from cloud.session import WorkerSession
-from cloud.store.writer import Entry, Store, StoreWriter, ranges
+from cloud.store.writer import Entry, Store, StoreWriter
+from cloud.threads import dead, left_after
 from pipelines.codecs.base import Codec, PictureLimits
-from pipelines.errors import Rejected
 from pipelines.result import Load
 from protos.endpoint import Peer
-from protos.wire.bulk import Ack, BulkBatch
+from protos.wire.bulk import BulkBatch
 from protos.wire.live import Reject, Result
 from protos.wire.session import Credit, Hello, Ping, Pong, RejectReason
 
 log = logging.getLogger(__name__)
 
 _TICK_S = 0.05
+STOP_WITHIN_S = 2.0
 
 
 class Service:
@@ -83,13 +84,14 @@ class Service:
             threads=decode_threads,
             codecs=codecs,
             limits=PictureLimits(pixels=limits.pixels, decoded_bytes=limits.decompressed_bytes),
-            backlog=self.backlog,
+            work=self.backlog.work,
             clock_us=clock_us,
+            failed=lambda: self.metrics.fault("decode"),
         )
         self._hosts = {
             spec.name: ModelHost(
                 spec,
-                backlog=self.backlog,
+                work=self.backlog.work,
                 decode=self._decoding.decode,
                 metrics=self.metrics,
                 max_detections=limits.detections,
@@ -108,11 +110,12 @@ class Service:
         self.writer = StoreWriter(
             self.metrics.timed(store, clock_us),
             commit_every_us=commit_every_us,
-            acknowledge=self._acknowledge,
+            acknowledge=Acknowledger(reception=self._reception, metrics=self.metrics, clock_us=clock_us),
             clock_us=clock_us,
             unix_us=unix_us,
         )
-        self._intake = BulkIntake(self._open_batch)
+        self._backfill = Backfill(writer=self.writer, limits=limits, metrics=self.metrics, clock_us=clock_us)
+        self.left_behind: list[str] = []
         self._stopping = threading.Event()
         self._timer = threading.Thread(target=self._tick, name="nearfar-timer", daemon=True)
         gauges.show(
@@ -138,7 +141,7 @@ class Service:
             raise
         self._decoding.start()
         self.writer.start()
-        self._intake.start()
+        self._backfill.start()
         if timer:
             self._timer.start()
 
@@ -152,27 +155,28 @@ class Service:
             out.append(self.writer.trouble)
         if self.backlog.draining:
             out.append("draining")
+        else:
+            out += dead(self._threads())
         return out
 
     def drain(self, timeout_us: int) -> bool:
         """Admit nothing more, finish what was admitted, commit and acknowledge it; False if time ran out."""
         until_us = self._clock_us() + timeout_us
         finished = self.backlog.drain(timeout_us)
-        self._intake.stop(max(0, until_us - self._clock_us()) / 1e6)
+        self._backfill.finish(max(0, until_us - self._clock_us()) / 1e6)
         return self.writer.flush(max(0, until_us - self._clock_us())) and finished
 
-    def stop(self) -> None:
-        """End every thread; what never ran is rejected as draining."""
+    def stop(self, within_s: float = STOP_WITHIN_S) -> None:
+        """End every thread; what never ran is rejected as draining. `left_behind` names those that did not end in time:
+        they are inside a detector or the disk, and only the end of the process ends them."""
         self._stopping.set()
+        for host in self._hosts.values():
+            host.halt()
         for job in self.backlog.stop():
             self.ended(job, STOPPED)
-        self._decoding.stop(2.0)
-        for host in self._hosts.values():
-            host.stop(2.0)
-        self._intake.stop(2.0)
-        self.writer.stop(0)
-        if self._timer.is_alive():
-            self._timer.join(2.0)
+        self._backfill.halt()
+        self.writer.halt()
+        self.left_behind = left_after(self._threads(), within_s)
 
     def tick(self, now_us: int) -> None:
         """What happens because time passed: expired frames, newcomers whose rival stayed silent."""
@@ -207,11 +211,7 @@ class Service:
         )
 
     def batch(self, session: WorkerSession, batch: BulkBatch) -> None:
-        if not self._intake.offer(session, batch):
-            self.metrics.bulk.labels("dropped").inc()
-            session.error(
-                RejectReason.QUEUE_FULL, f"batch {batch.batch} dropped: too many wait; send it again later"
-            )
+        self._backfill.receive(session, batch)
 
     def ended(self, job: Job, outcome: Outcome) -> None:
         """A job of the backlog is over: say so, and keep what the model said."""
@@ -223,7 +223,7 @@ class Service:
         now_us = self._clock_us()
         result = result_of(job, outcome, now_us=now_us, load=self.backlog.load(job.model, now_us))
         self._reply(job, result)  # whatever else is to be done about the frame is done behind its reply
-        self.metrics.answered(job, now_us)
+        self.metrics.answered(job, now_us, detect_us=outcome.detect_us)
         self.writer.submit(Entry(far=[far_record(job, result)], to=job.origin, submitted_us=now_us))
 
     def count_reject(self, reason: RejectReason) -> None:
@@ -240,41 +240,17 @@ class Service:
         if other is None or not _send_renumbered(other, job.id.stream, message):
             self.metrics.undelivered.inc()
 
-    def _acknowledge(self, entries: Sequence[Entry]) -> None:
-        """Committed, or never to be: tell each connection what it may forget, in one message."""
-        by_session: dict[WorkerSession, list[Entry]] = {}
-        for entry in entries:
-            assert isinstance(entry.to, WorkerSession)  # noqa: S101 - this service submitted it
-            by_session.setdefault(entry.to, []).append(entry)
-            source = "live" if entry.batch is None else "backfill"
-            self.metrics.records.labels(source).inc(len(entry.far) + len(entry.given))
-            self.metrics.set_aside.inc(entry.set_aside)
-        for session, own in by_session.items():
-            ids = [r.id for entry in own for r in (*entry.far, *entry.given)]
-            batches = tuple(entry.batch for entry in own if entry.batch is not None)
-            ack = Ack(records=ranges(ids), batches=batches)
-            self.metrics.bulk.labels("committed").inc(len(batches))
-            sent = session.send(ack)
-            if not sent and not batches:
-                other = self._reception.newest_live(session.agent, ids[0].run, besides=session)
-                sent = other is not None and other.send(ack)
-            if sent:
-                self.metrics.acks.inc()
-                self.metrics.acknowledged(min(entry.submitted_us for entry in own), self._clock_us())
-
-    def _open_batch(self, session: WorkerSession, batch: BulkBatch) -> None:
-        try:
-            entry = batch_entry(session.agent, batch, self.limits)
-        except Rejected as error:
-            self.metrics.bulk.labels("refused").inc()
-            session.error(RejectReason.BAD_PAYLOAD, f"batch {batch.batch}: {error}")
-            return
-        if not self.writer.submit(replace(entry, to=session, submitted_us=self._clock_us())):
-            self.metrics.bulk.labels("dropped").inc()
-
     def _tick(self) -> None:
         while not self._stopping.wait(_TICK_S):
-            self.tick(self._clock_us())
+            try:
+                self.tick(self._clock_us())
+            except Exception:
+                self.metrics.fault("timer")
+                log.exception("what time brings could not be done, and is tried again")
+
+    def _threads(self) -> list[threading.Thread]:
+        models = [thread for host in self._hosts.values() for thread in host.threads]
+        return [*models, *self._decoding.threads, self._backfill.thread, self.writer.thread, self._timer]
 
 
 def _send_renumbered(session: WorkerSession, stream: str, message: Result | Reject) -> bool:

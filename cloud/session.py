@@ -24,8 +24,8 @@ _REMEMBERED_HEADS = 256
 _LARGEST_BUDGET_US = 3_600_000_000
 
 
-class Counter(Protocol):
-    """The service behind the counter, as a session needs it. Callable from any listener's thread."""
+class Desk(Protocol):
+    """The service, as a session needs it. Callable from any listener's thread."""
 
     @property
     def backlog(self) -> Backlog: ...
@@ -60,7 +60,7 @@ class Counter(Protocol):
 class WorkerSession:
     """`hello` is None until the connection was welcomed, and again after another run took its name."""
 
-    def __init__(self, service: Counter, peer: Peer) -> None:
+    def __init__(self, service: Desk, peer: Peer) -> None:
         self._service = service
         self._peer = peer
         self._name = ""
@@ -170,7 +170,7 @@ class WorkerSession:
                 origin=self,
                 id=FrameId(hello.agent, hello.run, stream.name, head.seq),
                 head=head,
-                source_size=(stream.width_px, stream.height_px),
+                source_size=_source_size(head),
                 model=self.model,
                 head_us=arrived_us,
                 expiry_us=arrived_us + min(head.worker_budget_us, _LARGEST_BUDGET_US),
@@ -227,3 +227,10 @@ class WorkerSession:
             return False
         del self._dropped[key]
         return True
+
+
+def _source_size(head: live.FrameHead) -> tuple[int, int]:
+    """(width_px, height_px) that boxes come back in: as the head says, else as encoded."""
+    if head.source_width_px and head.source_height_px:
+        return head.source_width_px, head.source_height_px
+    return head.encoding.width_px, head.encoding.height_px

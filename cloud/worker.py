@@ -22,14 +22,12 @@ from pipelines.detectors.base import Detector
 from pipelines.detectors.kinds import DETECTORS
 from pipelines.listen import AddressConfig
 from pipelines.registry import Kind
+from pipelines.runtime import monotonic_us
 
 log = logging.getLogger(__name__)
 
 _CLOSING_US = 1_000_000
-
-
-def _monotonic_us() -> int:
-    return time.monotonic_ns() // 1000
+_LAST_WORDS_S = 0.5  # kept for the listeners to hand over what is queued, whatever the rest has taken
 
 
 def _unix_us() -> int:
@@ -44,6 +42,7 @@ class Worker:
         self._store: RecordStore | None = None
         self._service: Service | None = None
         self._listeners: dict[str, Listener] = {}
+        self.left_behind: list[str] = []
 
     def start(self) -> None:
         try:
@@ -66,7 +65,11 @@ class Worker:
     def not_ready(self) -> list[str]:
         """Why this worker should get no new work, in words; empty when it is ready. From any thread, at any time."""
         service = self._service
-        return ["it is not running"] if service is None else service.not_ready()
+        if service is None:
+            return ["it is not running"]
+        return service.not_ready() + [
+            words for listener in tuple(self._listeners.values()) for words in listener.trouble
+        ]
 
     def metrics_text(self) -> bytes:
         """As Prometheus reads it; empty before the service is made and after it has ended."""
@@ -74,13 +77,18 @@ class Worker:
         return b"" if service is None else service.metrics.text()
 
     def drain(self, timeout_us: int | None = None) -> bool:
-        """Stop within `timeout_us` (default: `drain` of the configuration); False if work was left over."""
+        """Stop within `timeout_us` (default: `drain` of the configuration); False if work was left over.
+
+        Whatever hangs, it returns at most 0.5 s later. `left_behind` then names the threads that still run, inside C
+        code or the disk: end the process without waiting for them.
+        """
         allowed_us = self._config.drain if timeout_us is None else timeout_us
+        until_us = monotonic_us() + allowed_us
         # closing takes its part of the time, so that the promise holds for the process as a whole
         clean = self._service is None or self._service.drain(max(allowed_us - _CLOSING_US, allowed_us // 2))
         if not clean:
             log.warning("drained only in part: the time of %.1f s was not enough", allowed_us / 1e6)
-        self._close()
+        self._close((until_us - monotonic_us()) / 1e6)
         return clean
 
     def _start(self) -> None:
@@ -93,7 +101,7 @@ class Worker:
             codecs={codec.name: codec for codec in codecs},
             store=self._store,
             store_id=self._store.store_id,
-            clock_us=_monotonic_us,
+            clock_us=monotonic_us,
             unix_us=_unix_us,
             limits=ServiceLimits(
                 streams=config.per_agent.streams,
@@ -118,6 +126,11 @@ class Worker:
             "Messages that could not be read, or came from one connection too many.",
             lambda: sum(listener.refused_messages for listener in tuple(self._listeners.values())),
         )
+        metrics.counter(
+            "nearfar_worker_listener_faults",
+            "Turns of a listener that failed in a way nobody foresaw; it goes on, and the log says why.",
+            lambda: sum(listener.faults for listener in tuple(self._listeners.values())),
+        )
         for kind in LISTENERS:
             where: AddressConfig | None = getattr(config.listen, kind.name)
             if where is not None:
@@ -127,18 +140,25 @@ class Worker:
         listener: Listener = kind.resolve()(
             self._service,
             address=address,
-            clock_us=_monotonic_us,
+            clock_us=monotonic_us,
             max_message_bytes=self._config.limits.message,
         )
         listener.start()
         self._listeners[kind.name] = listener
 
-    def _close(self) -> None:
+    def _close(self, within_s: float = 1.0) -> None:
+        until_s = time.monotonic() + max(within_s, _LAST_WORDS_S)
         if self._service is not None:
-            self._service.stop()
+            self._service.stop(max(0.0, until_s - _LAST_WORDS_S - time.monotonic()))
+            self.left_behind += self._service.left_behind
         for listener in self._listeners.values():
-            listener.stop()
-        if self._store is not None:
+            listener.halt()
+        for listener in self._listeners.values():
+            listener.stop(max(0.0, until_s - time.monotonic()))
+            self.left_behind += listener.left_behind
+        if self.left_behind:
+            log.warning("left behind at the end: %s", ", ".join(self.left_behind))
+        if self._store is not None and not self.left_behind:  # else somebody may still write
             self._store.close()
         self._service = self._store = None
         self._listeners = {}

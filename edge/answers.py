@@ -36,7 +36,8 @@ class FrameLog(Protocol):
 
 class AnswerDesk:
     """Owned by the dispatcher thread. `near_name`/`near_sha256` name the local model in answers;
-    `far_chosen` is the far one, None until a worker has welcomed this agent."""
+    `far_chosen` is the far one, None until a worker has welcomed this agent. Detections come in the recipe's labels;
+    `labels` is only asked what a far model can never report."""
 
     def __init__(
         self,
@@ -65,7 +66,6 @@ class AnswerDesk:
         self._sinks = sinks
         self._frame_log = frame_log
         self._clock_us = clock_us
-        self._far_labels: dict[str, tuple[str, ...]] = {}
         self.far_chosen: ModelInfo | None = None
         self._answered: OrderedDict[tuple[str, int], AnsweredBy] = OrderedDict()
 
@@ -81,7 +81,6 @@ class AnswerDesk:
         """The far model of this pipeline: the one asked for, else the first, which is the worker's choice."""
         for model in welcome.models:
             if not self._far_model or model.name == self._far_model:
-                self._far_labels.update((m.name, m.labels) for m in welcome.models)
                 self.far_chosen = model
                 self._check_labels(model)
                 return model
@@ -157,12 +156,7 @@ class AnswerDesk:
         timing: dict[str, int] = {}
         if give.by is AnsweredBy.FAR and pending.far is not None:
             far = pending.far
-            raw = far.detections
-            detections = self._mapped(
-                Detections(
-                    raw.boxes, raw.scores, raw.class_ids, raw.labels or self._far_labels.get(far.model, ())
-                )
-            )
+            detections = far.detections
             model, sha256 = far.model, far.model_sha256
             timing = far_timing(
                 captured_us=frame.captured_us,
@@ -177,7 +171,7 @@ class AnswerDesk:
                 worker=far.timing,
             )
         elif give.by is AnsweredBy.NEAR and pending.near is not None and pending.near.detections is not None:
-            detections = self._mapped(pending.near.detections)
+            detections = pending.near.detections
             model, sha256 = self._near_name, self._near_sha256
             timing = near_timing(
                 captured_us=frame.captured_us,
@@ -209,13 +203,12 @@ class AnswerDesk:
             timing_us=timing,
         )
 
-    def _mapped(self, detections: Detections) -> Detections:
-        return detections if self._labels is None else self._labels.apply(detections)
-
     def _check_labels(self, model: ModelInfo) -> None:
         """Say once per set of labels what the far model can never report; a worker may say none."""
         if self._labels is None or not model.labels or model.labels in self._checked_labels:
             return
         self._checked_labels.add(model.labels)
-        for sentence in self._labels.complaints(f"far model {model.name}", model.labels, self._near_labels):
+        for sentence in self._labels.complaints(
+            who=f"far model {model.name}", labels=model.labels, other=self._near_labels
+        ):
             log.warning("%s", sentence)

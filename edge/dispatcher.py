@@ -12,10 +12,11 @@ from dataclasses import replace
 
 from edge.answers import AnswerDesk
 from edge.counters import Counters
+from edge.enactor import Enactor
 from edge.encoder import Encoded, Encoder
 from edge.far_port import FarPort
-from edge.link_glance import LinkGlance
 from edge.link_log import LinkLog
+from edge.link_sight import LinkSight
 from edge.links.base import Link, LinkEvent
 from edge.near import NearRun, NearRunner
 from edge.outbox.port import Outbox
@@ -25,12 +26,12 @@ from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
 from pipelines.frame import Frame, FrameId
-from pipelines.result import GapReason, ShedReason, Status
+from pipelines.result import ShedReason
 
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_US = 250_000
-PACING_EVERY_US = 50_000
+LOOK_EVERY_US = 50_000
 
 
 class Dispatcher(threading.Thread):
@@ -56,7 +57,6 @@ class Dispatcher(threading.Thread):
         self.counters = counters
         self._deadline_us = deadline_us
         self._ports: Mapping[str, StreamPort] = {p.name: p for p in streams}
-        self._near = near
         self._outbox = outbox
         self._desk = desk
         self._clock_us = clock_us
@@ -65,24 +65,26 @@ class Dispatcher(threading.Thread):
         self._pending: dict[Key, Pending] = {}
         # Streams with a frame in the slot that nobody could take yet, and when its time will be up.
         self._waiting: dict[str, int] = {}
-        self._next_pacing_us = 0
+        self._next_look_us = 0
         self._stopping = False
         self._over = False
         self.idle = threading.Event()
-        self.glance = LinkGlance()  # replaced whole, so that other threads may read it
-        self.far: FarPort | None = None
-        if link is not None and encoder is not None:
-            self.far = FarPort(
-                link=link,
-                encoder=encoder,
-                scheduler=scheduler,
-                outbox=outbox,
-                desk=desk,
-                counters=counters,
-                streams=streams,
-                pending=self._pending,
-                clock_us=clock_us,
-            )
+        # For other threads: when this one last turned, 0 = not yet, and the link as it saw it last.
+        self.turned_us = 0
+        self.sight: LinkSight | None = None
+        self._enactor = Enactor(
+            scheduler=scheduler,
+            streams=streams,
+            near=near,
+            encoder=encoder,
+            link=link,
+            outbox=outbox,
+            desk=desk,
+            counters=counters,
+            pending=self._pending,
+            clock_us=clock_us,
+        )
+        self.far = self._enactor.far
 
     # -- reports from other threads -----------------------------------------------------------------------
 
@@ -95,15 +97,15 @@ class Dispatcher(threading.Thread):
         self._inbox.put(self._count_captured)
 
     def overwritten(self, frame: Frame) -> None:
-        self._inbox.put(lambda: self._shed(frame, ShedReason.SLOT_OVERWRITTEN))
+        self._inbox.put(lambda: self._enactor.shed(frame, ShedReason.SLOT_OVERWRITTEN))
 
     def stale(self, frame: Frame) -> None:
         """The camera gave `frame` too late to be worth an answer."""
-        self._inbox.put(lambda: self._shed(frame, ShedReason.STALE_SOURCE))
+        self._inbox.put(lambda: self._enactor.shed(frame, ShedReason.STALE_SOURCE))
 
     def gated(self, frame: Frame, why: str) -> None:
         """The gate of its stream let `frame` not pass."""
-        self._inbox.put(lambda: self._count_gated(frame, why))
+        self._inbox.put(lambda: self._enactor.gated(frame, why))
 
     def near_done(self, run: NearRun) -> None:
         self._inbox.put(lambda: self._on_near(run))
@@ -124,7 +126,8 @@ class Dispatcher(threading.Thread):
     def stop(self, timeout_s: float = 1.0) -> None:
         """End the thread; whatever is still unanswered is shed as `stopping`, counted."""
         self._inbox.put(self._end)
-        self.join(timeout_s)
+        if self.ident is not None:
+            self.join(timeout_s)
 
     # -- the loop -----------------------------------------------------------------------------------------
 
@@ -163,33 +166,32 @@ class Dispatcher(threading.Thread):
         now_us = self._clock_us()
         due_us = self.scheduler.next_us()
         if due_us is not None and due_us <= now_us:
-            self._do(self.scheduler.tick(now_us))
+            self._enactor.do(self.scheduler.tick(now_us))
         for stream in tuple(self._waiting):
             self._take(stream)
-        if now_us >= self._next_pacing_us:
-            self._next_pacing_us = now_us + PACING_EVERY_US
-            self._report_pacing(now_us)
-        if self._link_log is not None and self.far is not None:
-            self._link_log.look(self.far.degraded, now_us)
+        self.turned_us = now_us
+        if self.far is not None:
+            self._look(self.far, now_us)
         if self._pending or self._waiting:
             self.idle.clear()
         elif self._inbox.empty():
             self.idle.set()
 
-    def _report_pacing(self, now_us: int) -> None:
-        estimate = self.scheduler.far.link
-        self.glance = glance = LinkGlance(
-            at_us=now_us,
-            rtt_us=estimate.rtt_us,
-            rtt_min_us=estimate.rtt_min_us(now_us),
-            bytes_per_s=estimate.measured_bytes_per_us(now_us) * 1e6,
-            in_flight_bytes=self.scheduler.in_flight_bytes,
-        )
+    def _look(self, far: FarPort, now_us: int) -> None:
+        """Look at the link every LOOK_EVERY_US, and at once when its state changes: for the log, for whoever asks
+        from outside, and for the outbox, which paces itself by it."""
+        changed = self.sight is None or far.state != self.sight.state
+        if now_us < self._next_look_us and not changed:
+            return
+        self._next_look_us = now_us + LOOK_EVERY_US
+        self.sight = sight = far.sight(now_us)
+        if self._link_log is not None:
+            self._link_log.saw(sight, now_us)
         self._outbox.observe_live(
-            in_flight_bytes=glance.in_flight_bytes,
-            over_budget=not self.scheduler.far.breaker.in_budget,
-            bytes_per_s=glance.bytes_per_s,
-            queueing_us=max(0, (glance.rtt_us or 0) - glance.rtt_min_us),
+            in_flight_bytes=sight.in_flight_bytes,
+            over_budget=not sight.in_budget,
+            bytes_per_s=sight.bytes_per_us * 1e6,
+            queueing_us=sight.queueing_us,
         )
 
     # -- frames -------------------------------------------------------------------------------------------
@@ -204,7 +206,7 @@ class Dispatcher(threading.Thread):
         if self._stopping:
             self._waiting.pop(stream, None)
             if (frame := slot.take_when(lambda _: True)) is not None:
-                self._shed(frame, ShedReason.STOPPING)
+                self._enactor.shed(frame, ShedReason.STOPPING)
             return
         decided: list[actions.Action] = []
         taken = slot.take_when(lambda frame: self._accept(frame, decided))
@@ -214,7 +216,7 @@ class Dispatcher(threading.Thread):
             self._waiting[stream] = up_us if left.paced else self._clock_us() + LONGEST_WAIT_US
             return
         self._waiting.pop(stream, None)
-        self._do(decided)
+        self._enactor.do(decided)
 
     def _accept(self, frame: Frame, decided: list[actions.Action]) -> bool:
         """Whether the scheduler takes `frame`; what it decided is added to `decided`."""
@@ -232,18 +234,6 @@ class Dispatcher(threading.Thread):
         decided.extend(offered)
         return True
 
-    def _shed(self, frame: Frame, reason: ShedReason) -> None:
-        self.counters.shed[reason] += 1
-        self.counters.unpaced += not frame.paced
-        self._outbox.gap(stream=frame.stream, seq=frame.seq, reason=GapReason.SHED, detail=reason.value)
-        self._desk.shed(frame, reason)
-
-    def _count_gated(self, frame: Frame, why: str) -> None:
-        self.counters.gated += 1
-        self.counters.gated_why[why] += 1
-        self._outbox.gap(stream=frame.stream, seq=frame.seq, reason=GapReason.GATED, detail=why)
-        self._desk.gated(frame, why)
-
     # -- events -------------------------------------------------------------------------------------------
 
     def _on_near(self, run: NearRun) -> None:
@@ -252,7 +242,7 @@ class Dispatcher(threading.Thread):
             pending.near = run
         self.counters.near_runs += 1
         self.counters.cancelled_near += run.status is None
-        self._do(
+        self._enactor.do(
             self.scheduler.near_done(run.key, status=run.status, run_us=run.run_us, now_us=self._clock_us())
         )
 
@@ -260,12 +250,12 @@ class Dispatcher(threading.Thread):
         now_us = self._clock_us()
         pending = self._pending.get(encoded.key)
         if encoded.data is None or encoded.encoding is None:
-            self._do(self.scheduler.send_failed(encoded.key, encoded.failed, now_us))
+            self._enactor.do(self.scheduler.send_failed(encoded.key, encoded.failed, now_us))
             return
         if pending is not None:
             pending.payload, pending.encoding = encoded.data, encoded.encoding
             pending.encode_us = encoded.encode_us
-        self._do(
+        self._enactor.do(
             self.scheduler.encoded(
                 encoded.key, size_bytes=len(encoded.data), encode_us=encoded.encode_us, now_us=now_us
             )
@@ -276,94 +266,11 @@ class Dispatcher(threading.Thread):
         pending = self._pending.get(key)
         if pending is not None and pending.given_us:
             self.scheduler.wake_up.commit_took(now_us - pending.given_us, now_us)
-        self._do(self.scheduler.committed(key, now_us))
+        self._enactor.do(self.scheduler.committed(key, now_us))
 
     def _on_link(self, event: LinkEvent) -> None:
         if self.far is not None:
-            self._do(self.far.happened(event))
-
-    # -- actions ------------------------------------------------------------------------------------------
-
-    def _do(self, decided: Sequence[actions.Action]) -> None:
-        """Every action gets its chance: one that fails is logged and must not take the others with it."""
-        for action in decided:
-            try:
-                self._act(action)
-            except Exception:
-                log.exception("dispatcher: %s failed", type(action).__name__)
-                if isinstance(action, actions.StartNear):
-                    now_us = self._clock_us()
-                    self._do(
-                        self.scheduler.near_done(action.key, status=Status.FAILED, run_us=0, now_us=now_us)
-                    )
-
-    def _act(self, action: actions.Action) -> None:
-        match action:
-            case actions.Encode() | actions.SendFrame() | actions.CancelFar():
-                self._act_far(action)
-            case actions.SendPing() | actions.OpenFresh():
-                self._act_far(action)
-            case actions.StartNear(key, due_us):
-                assert self._near is not None  # noqa: S101 - the scheduler has a near only if we do
-                pending = self._pending[key]
-                pending.near_due_us = due_us
-                self._near.submit(key, pending.frame.picture)
-            case actions.CancelNear(key):
-                if self._near is not None:
-                    self._near.cancel(key)
-            case actions.Give():
-                self._give(action)
-            case actions.Release(key, committed):
-                self._release(key, committed=committed)
-            case actions.LateFar((stream, seq)):
-                self._late_far(stream, seq)
-
-    def _act_far(self, action: actions.FarAction) -> None:
-        far = self.far
-        if far is None:
-            # far_only without a link is refused by the configuration; nothing else asks for far.
-            return
-        match action:
-            case actions.Encode(key):
-                far.encode(key)
-            case actions.SendFrame():
-                self._do(far.send(action))
-            case actions.CancelFar(key):
-                far.cancel(key)
-            case actions.SendPing(nonce):
-                far.ping(nonce)
-            case actions.OpenFresh():
-                far.open_fresh()
-
-    def _give(self, give: actions.Give) -> None:
-        pending = self._pending[give.key]
-        pending.give = give
-        pending.given_us = self._clock_us()
-        if give.hold:
-            record = self._desk.record(pending, self.scheduler)
-            pending.recorded_on_time = record.on_time
-            self._outbox.append(record)
-        else:
-            self._release(give.key, committed=True)
-
-    def _release(self, key: Key, *, committed: bool) -> None:
-        pending = self._pending.pop(key)
-        answer = self._desk.release(pending, self.scheduler)
-        self.counters.answer(answer)
-        self.counters.uncommitted += not committed
-        if pending.give is not None and not pending.give.hold:
-            self._outbox.far_answered(self._desk.as_record(answer))
-        elif answer.on_time != pending.recorded_on_time:
-            # The commit crossed the deadline: the cloud must not say otherwise. It replaces the first.
-            self._outbox.append(self._desk.as_record(answer))
-        self._outbox.settled(*key)
-
-    def _late_far(self, stream: str, seq: int) -> None:
-        if not stream:
-            return
-        if self._desk.late_far(stream, seq):
-            self.counters.late_far += 1
-            self._outbox.late_far(self._desk.frame_id(stream, seq))
+            self._enactor.do(self.far.happened(event))
 
     # -- the end ------------------------------------------------------------------------------------------
 
@@ -376,11 +283,11 @@ class Dispatcher(threading.Thread):
         self._start_stopping()
         for key, pending in list(self._pending.items()):
             if pending.give is not None:
-                self._release(key, committed=False)
+                self._enactor.release(key, committed=False)
                 continue
             del self._pending[key]
-            self._do(self.scheduler.forget(key, self._clock_us()))
-            self._shed(pending.frame, ShedReason.STOPPING)
+            self._enactor.do(self.scheduler.forget(key, self._clock_us()))
+            self._enactor.shed(pending.frame, ShedReason.STOPPING)
         self._over = True
 
     @property

@@ -71,7 +71,8 @@ class Encoder:
         for _ in self._threads:
             self._orders.put(None)
         for thread in self._threads:
-            thread.join(timeout_s)
+            if thread.ident is not None:
+                thread.join(timeout_s)
 
     def _run(self) -> None:
         while (order := self._orders.get()) is not None:

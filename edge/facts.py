@@ -24,7 +24,6 @@ class ModelFacts(TypedDict):
 class Facts(TypedDict):
     policy: str
     hedge: str
-    deadline_ms: float
     fall_back_above_ms: float
     return_below_ms: float
     streams: dict[str, dict[str, object]]
@@ -50,7 +49,6 @@ def facts_of(
     return {
         "policy": config.scheduler.policy,
         "hedge": config.scheduler.hedge.start,
-        "deadline_ms": config.deadline / 1000,
         "fall_back_above_ms": config.rtt_budget.fall_back_above / 1000,
         "return_below_ms": config.rtt_budget.return_below / 1000,
         "streams": {
@@ -65,8 +63,9 @@ def facts_of(
         "far": None if far is None else {"name": far.name, "sha256": far.sha256},
         "codec": {
             "name": step.codec,
-            "quality": getattr(step, "quality", None),
-            "scale": getattr(step, "scale", 1.0),
+            "quality": step.quality,
+            "level": step.level,
+            "scale": step.scale,
         },
         "links": {name: _without_user(link.url) for name, link in config.links.items()},
         "started_unix_ms": started_unix_us / 1000,
@@ -85,7 +84,7 @@ def machine() -> dict[str, object]:
     return {
         "host": platform.node(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
         "packages": packages,
@@ -97,12 +96,15 @@ def _without_user(url: str) -> str:
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
-def _cpu_name() -> str:
+def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor in its maker's words, on ARM the board's; empty when the kernel says neither."""
     try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip().lower() in ("model name", "model", "hardware"):
-                return value.strip()
+        text = cpuinfo.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        pass
-    return ""
+        return ""
+    said = {
+        key.strip().lower(): value.strip() for key, _, value in (x.partition(":") for x in text.splitlines())
+    }
+    # On x86 `model` is a bare number; on ARM it is the board, and there is no `model name`.
+    names = (said.get(key, "") for key in ("model name", "model", "hardware"))
+    return next((name for name in names if name and not name.isdigit()), "")

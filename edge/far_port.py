@@ -5,11 +5,14 @@ Owned by the dispatcher thread; nothing here blocks.
 """
 
 import logging
+import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from edge.answers import AnswerDesk
 from edge.counters import Counters
 from edge.encoder import Encoder
+from edge.link_sight import LinkSight
 from edge.links.base import Connected, Disconnected, Dropped, Link, LinkEvent, Received, Refused, Sent
 from edge.outbox.port import Outbox
 from edge.pending import Pending
@@ -24,8 +27,14 @@ from protos.wire.session import Lane
 log = logging.getLogger(__name__)
 
 
+def _unix_us() -> int:
+    return time.time_ns() // 1000
+
+
 class FarPort:
-    """`degraded` says in words why far is not there, empty while it is; `connections` counts live welcomes."""
+    """`degraded` says in words why far is not there, empty while it is; `connections` counts live welcomes of
+    workers that were taken. A connection to a worker with another record store than the first is refused: nothing
+    that comes on it is heard."""
 
     def __init__(
         self,
@@ -39,6 +48,7 @@ class FarPort:
         streams: Sequence[StreamPort],
         pending: Mapping[Key, Pending],
         clock_us: Callable[[], int],
+        unix_us: Callable[[], int] = _unix_us,
     ) -> None:
         self._link = link
         self._encoder = encoder
@@ -50,12 +60,47 @@ class FarPort:
         self._names = [port.name for port in streams]
         self._pending = pending
         self._clock_us = clock_us
+        self._unix_us = unix_us  # for people; nothing is decided by it
         self._far_input = (0, 0)
         self._store_id = (
             ""  # of the first worker that welcomed us: what it acked is in there and nowhere else
         )
+        # Connections the link was told to close, the last of them: nothing more comes once they are.
+        self._turned_down: deque[int] = deque(maxlen=64)
+        self._said_of_store = ""
         self.degraded = ""
         self.connections = 0
+
+    @property
+    def state(self) -> tuple[bool, bool, str]:
+        """Connected, in budget, and why not: cheap enough to be asked after every event."""
+        breaker = self._scheduler.far.breaker
+        return (breaker.connected, breaker.in_budget, self.degraded or breaker.reason)
+
+    def sight(self, now_us: int) -> LinkSight:
+        """The link at this moment."""
+        connected, in_budget, reason = self.state
+        link, settings = self._scheduler.far.link, self._scheduler.settings
+        measured = link.last_rtt
+        return LinkSight(
+            unix_us=self._unix_us(),
+            link=self._link.name,
+            connected=connected,
+            in_budget=in_budget,
+            reason=reason,
+            rtt_us=None if measured is None else measured[0],
+            rtt_age_us=0 if measured is None else now_us - measured[1],
+            rtt_min_us=link.rtt_min_us(now_us),
+            bytes_per_us=link.measured_bytes_per_us(now_us),
+            in_flight_bytes=self._scheduler.in_flight_bytes,
+            near_guard_us=self._scheduler.near.estimate.guard_us,
+            fall_back_above_us=settings.fall_back_above_us,
+            return_below_us=settings.return_below_us,
+            connections=self.connections,
+            sent_bytes=self._link.bytes_sent(),
+            too_large=self._link.too_large,
+            bad_messages=self._link.bad_messages,
+        )
 
     # -- out ----------------------------------------------------------------------------------------------
 
@@ -74,21 +119,24 @@ class FarPort:
         payload, encoding = pending.payload, pending.encoding
         if payload is None or encoding is None:
             return self._scheduler.send_failed(action.key, "no payload", self._clock_us())
-        pending.sent_us = self._clock_us()
+        sent_us = self._clock_us()
         sent = self._link.send(
             live.FrameHead(
                 stream=port.index,
                 seq=seq,
                 worker_budget_us=action.worker_budget_us,
-                sent_mono_us=pending.sent_us,
+                sent_mono_us=sent_us,
                 encoding=encoding,
                 priority=port.priority,
                 probe=action.probe,
+                source_width_px=pending.frame.width_px,
+                source_height_px=pending.frame.height_px,
             ),
             live.FrameBody(stream=port.index, seq=seq, data=payload),
         )
         if sent is not Sent.ACCEPTED:
             return self._scheduler.send_failed(action.key, f"link {sent.value}", self._clock_us())
+        pending.sent_us = sent_us
         self._counters.offloaded += 1
         self._counters.payload_bytes += len(payload)
         return ()
@@ -113,7 +161,7 @@ class FarPort:
         now_us = self._clock_us()
         match event:
             case Connected() if not self._keeps_our_records(event.welcome):
-                return self._refuse(event, now_us)
+                self._refuse(event)
             case Connected(lane=Lane.LIVE):
                 self.connections += 1
                 self.degraded = ""
@@ -136,6 +184,8 @@ class FarPort:
                 return self._scheduler.send_failed(key, "queue below is full", now_us)
             case Dropped(message=bulk.BulkBatch() as batch):
                 self._outbox.dropped(batch.batch)
+            case Received(connection=number) if number in self._turned_down:
+                log.debug("%s of a refused connection is not heard", type(event.message).__name__)
             case Received():
                 return self._received(event, now_us)
         return ()
@@ -144,19 +194,20 @@ class FarPort:
         self._store_id = self._store_id or welcome.store_id
         return welcome.store_id == self._store_id
 
-    def _refuse(self, event: Connected, now_us: int) -> Sequence[Action]:
-        """A worker with another record store: its acks would be about records that are elsewhere."""
+    def _refuse(self, event: Connected) -> None:
+        """A worker with another record store: its acks would be about records that are elsewhere.
+
+        Whether far is there without it, the link says: an older connection goes on, or the lane is disconnected.
+        """
         words = (
             f"this worker keeps its records in store {event.welcome.store_id}, the first one in "
             f"{self._store_id}: give all workers of this agent one store.url, or start the agent anew"
         )
-        if self.degraded != words:
-            log.warning("not using the far side: %s", words)
-        self.degraded = words
-        if event.lane is Lane.LIVE:
-            return self._scheduler.disconnected(words, now_us)
-        self._outbox.reachable(connected=False)
-        return ()
+        if self._said_of_store != words:
+            self._said_of_store = words
+            log.warning("not using this worker: %s", words)
+        self._turned_down.append(event.connection)
+        self._link.refuse(event.connection, words)
 
     def _received(self, event: Received, now_us: int) -> Sequence[Action]:
         match event.message:

@@ -18,7 +18,8 @@ from prometheus_client.registry import Collector
 
 from edge.capture.state import StreamState
 from edge.latency import BOUNDS_US
-from edge.vitals import LinkVitals, Vitals
+from edge.link_sight import LinkSight
+from edge.vitals import Vitals
 
 PREFIX = "nearfar_agent"
 Labelled = Mapping[str, float] | Mapping[tuple[str, ...], float] | Mapping[tuple[str, str], float]
@@ -173,6 +174,14 @@ def _streams(v: Vitals) -> Iterator[Metric]:
         ("stream",),
         {name: status.reconnects for name, status in v.streams.items()},
     )
+    hanging = GaugeMetricFamily(
+        f"{PREFIX}_stream_hanging_connections",
+        "Earlier connections to a camera that have not come back from the decoder.",
+        labels=("stream",),
+    )
+    for name, status in v.streams.items():
+        hanging.add_metric((name,), status.hanging)
+    yield hanging
     states = GaugeMetricFamily(
         f"{PREFIX}_stream_state",
         "1 for the state a stream is in, 0 for the others.",
@@ -197,31 +206,36 @@ def _far(v: Vitals) -> Iterator[Metric]:
     yield _counter("late_far", "Far results that came after another answer was given.", v.late_far)
 
 
-def _link(link: LinkVitals) -> Iterator[Metric]:
+def _link(link: LinkSight) -> Iterator[Metric]:
     def gauge(name: str, words: str, value: float) -> Metric:
         family = GaugeMetricFamily(f"{PREFIX}_link_{name}", words, labels=("link",))
-        family.add_metric((link.name,), value)
+        family.add_metric((link.link,), value)
         return family
 
     def counter(name: str, words: str, value: float) -> Metric:
-        return _counters(f"link_{name}", words, ("link",), {link.name: value})
+        return _counters(f"link_{name}", words, ("link",), {link.link: value})
 
-    glance = link.glance
     yield gauge("connected", "1 while a worker has welcomed this agent.", link.connected)
     yield gauge(
         "in_budget", "1 while round trips are inside the band and frames are offloaded.", link.in_budget
     )
-    if glance.rtt_us is not None:
-        yield gauge("rtt_seconds", "The last round trip, without the worker's time.", glance.rtt_us / 1e6)
-        yield gauge("rtt_min_seconds", "The shortest of the last 10 s.", glance.rtt_min_us / 1e6)
+    if link.rtt_us is not None:
+        yield gauge("rtt_seconds", "The last round trip, without the worker's time.", link.rtt_us / 1e6)
+        yield gauge("rtt_min_seconds", "The shortest of the last 10 s.", link.rtt_min_us / 1e6)
     yield gauge(
         "bandwidth_bytes_per_second",
         "As the last frames measured it; 0 before the first.",
-        glance.bytes_per_s,
+        link.bytes_per_us * 1e6,
     )
-    yield gauge("in_flight_bytes", "Payloads sent and not yet answered.", glance.in_flight_bytes)
+    yield gauge("in_flight_bytes", "Payloads sent and not yet answered.", link.in_flight_bytes)
     yield counter("connections", "Live connections a worker welcomed.", link.connections)
     yield counter("sent_bytes", "Bytes handed to the network, both lanes.", link.sent_bytes)
+    yield counter(
+        "bad_messages", "Messages from a worker that were none of the protocol's.", link.bad_messages
+    )
+    yield counter(
+        "too_large", "Sends refused because the worker takes no message of that size.", link.too_large
+    )
 
 
 def _near(v: Vitals) -> Iterator[Metric]:

@@ -12,6 +12,7 @@ from edge.scheduling.near_timeline import Key
 from pipelines.detectors.base import Cancelled, CancelToken, Detector
 from pipelines.errors import NearfarError
 from pipelines.frame import Picture
+from pipelines.labels import LabelSpace
 from pipelines.pictures import for_detector
 from pipelines.result import Detections, Status
 
@@ -24,9 +25,9 @@ WARM_UP_WITHIN_US = 1_000_000
 
 def warm_up(
     detector: Detector,
+    *,
     width_px: int,
     height_px: int,
-    *,
     clock_us: Callable[[], int],
     cancel: CancelToken,
 ) -> list[int]:
@@ -67,13 +68,20 @@ class NearRun:
 
 
 class NearRunner:
-    """`done` is called from the near thread after every run that was started."""
+    """`done` is called from the near thread after every run that was started. `labels` None: the detector's own;
+    else what it detects is mapped into that space here, which only this thread may use."""
 
     def __init__(
-        self, detector: Detector, *, done: Callable[[NearRun], None], clock_us: Callable[[], int]
+        self,
+        detector: Detector,
+        *,
+        done: Callable[[NearRun], None],
+        clock_us: Callable[[], int],
+        labels: LabelSpace | None = None,
     ) -> None:
         self._detector = detector
         self._done = done
+        self._labels = labels
         self._clock_us = clock_us
         self._jobs: queue.SimpleQueue[tuple[Key, Picture, CancelToken] | None] = queue.SimpleQueue()
         self._current: tuple[Key, CancelToken] | None = None
@@ -107,7 +115,8 @@ class NearRunner:
         if current is not None:
             current[1].cancel()
         self._jobs.put(None)
-        self._thread.join(timeout_s)
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -117,12 +126,16 @@ class NearRunner:
             detections = None
             try:
                 detections = self._detector.detect(for_detector(picture), token)
+                if self._labels is not None:
+                    detections = self._labels.apply(detections)
                 status = Status.OK
             except Cancelled:
                 status = None
             except NearfarError as error:
+                detections = None
                 log.warning("near failed on %s/%d: %s", *key, error)
             except Exception:
+                detections = None
                 log.exception("near failed on %s/%d", *key)
             with self._lock:
                 self._current = None

@@ -1,5 +1,7 @@
 """Whether an agent does all its work, judged from what can be seen of it; what it lacks is in words.
 
+A camera that was never reached counts as giving no pictures once it has had its time to start.
+
 A worker that is away is no reason: near answers and the outbox keeps. One stalled camera among others is none
 either: its stream says so by itself.
 """
@@ -11,7 +13,14 @@ from edge.capture.state import StreamState, StreamStatus
 SILENT_US = 5_000_000
 """A dispatcher turns at least every 250 ms; one that did not for this long hangs."""
 
-_NO_PICTURES = (StreamState.STALLED, StreamState.FAILED)
+CONNECTING_US = 30_000_000
+"""Cameras that start together with their gateway take so long; longer, and its address is more likely wrong."""
+
+
+def _gives_none(status: StreamStatus, now_us: int) -> bool:
+    if status.state is StreamState.CONNECTING:
+        return now_us - status.since_us > CONNECTING_US
+    return status.state in (StreamState.STALLED, StreamState.FAILED)
 
 
 def reasons(
@@ -19,7 +28,7 @@ def reasons(
 ) -> list[str]:
     """`turned_us`: when the dispatcher last said that it turns, 0 = not yet."""
     out = []
-    if all(status.state in _NO_PICTURES for status in streams.values()):
+    if all(_gives_none(status, now_us) for status in streams.values()):
         said = "; ".join(f"{name} {s.state}: {s.reason}" for name, s in streams.items())
         out.append(f"no stream gives pictures ({said})")
     if turned_us and now_us - turned_us > SILENT_US:

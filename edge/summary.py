@@ -5,7 +5,6 @@ from dataclasses import asdict
 
 from edge.capture.state import StreamStatus
 from edge.dispatcher import Dispatcher
-from edge.links.base import Link
 from edge.outbox.stats import OutboxStats
 from edge.run_dir import RunDir
 from edge.sinks.base import SinkThread
@@ -17,29 +16,17 @@ def summary_of(
     in_slots: int,
     outbox: OutboxStats,
     sinks: Sequence[SinkThread],
-    link: Link | None,
     run_dir: RunDir | None,
     now_us: int,
 ) -> dict[str, object]:
     """Plain values for JSON; `in_slots` frames still lie in slots. Units are in the names."""
     scheduler = dispatcher.scheduler
     far = dispatcher.far
-    breaker, estimate = scheduler.far.breaker, scheduler.far.link
     return {
         **dispatcher.counters.summary(pending=dispatcher.pending_frames + in_slots),
         "outbox": {**asdict(outbox), "adds_up": outbox.balance == 0},
         "sinks": {sink.name: sink.summary() for sink in sinks},
-        "link": None
-        if link is None or far is None
-        else {
-            "name": link.name,
-            "in_budget": breaker.in_budget,
-            "reason": far.degraded or breaker.reason,
-            "connections": far.connections,
-            "bytes_up": link.bytes_sent(),
-            "rtt_min_ms": round(estimate.rtt_min_us(now_us) / 1000, 2),
-            "bandwidth_mbit": round(estimate.bytes_per_us(now_us) * 8, 2),
-        },
+        "link": None if far is None else far.sight(now_us).as_summary(),
         "near_guard_ms": round(scheduler.near.estimate.guard_us / 1000, 2),
         "margin_ms": round(scheduler.wake_up.margin_us / 1000, 2),
         "run_dir": None
@@ -65,6 +52,7 @@ def streams_summary(states: Mapping[str, StreamStatus], *, now_us: int) -> dict[
             "captured": status.frames,
             "stale": status.stale,
             "reconnects": status.reconnects,
+            "hanging": status.hanging,
         }
         for name, status in states.items()
     }

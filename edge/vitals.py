@@ -11,25 +11,11 @@ from edge.capture.state import StreamStatus
 from edge.counters import Counters
 from edge.dispatcher import Dispatcher
 from edge.latency import Histogram, LatencyTally
-from edge.link_glance import LinkGlance
-from edge.links.base import Link
+from edge.link_sight import LinkSight
 from edge.outbox.stats import OutboxStats
 from edge.sinks.base import SinkThread
 from pipelines.result import AnsweredBy, ShedReason
 from protos.wire.session import RejectReason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkVitals:
-    """`reason` says why it is not in budget, empty while it is; `glance` is at most 250 ms old."""
-
-    name: str
-    connected: bool
-    in_budget: bool
-    reason: str
-    connections: int
-    sent_bytes: int
-    glance: LinkGlance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +28,8 @@ class SinkVitals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """`pending` is counted from slots and table, not from the other counts. `outbox_age_us` is None when unknown."""
+    """`pending` is counted from slots and table, not from the other counts. `link` is at most 250 ms old.
+    `outbox_age_us` is None when unknown."""
 
     captured: int
     answered: Mapping[AnsweredBy, int]
@@ -66,7 +53,7 @@ class Vitals:
     streams: Mapping[str, StreamStatus]
     stream_answers: Mapping[tuple[str, AnsweredBy], int]
     stream_on_time: Mapping[str, int]
-    link: LinkVitals | None
+    link: LinkSight | None
     outbox: OutboxStats
     outbox_age_us: int | None
     sinks: Sequence[SinkVitals]
@@ -84,7 +71,6 @@ def vitals_of(
     in_slots: int,
     streams: Mapping[str, StreamStatus],
     latency: LatencyTally,
-    link: Link | None,
     outbox: OutboxStats,
     outbox_age_us: int | None,
     sinks: Sequence[SinkThread],
@@ -92,7 +78,6 @@ def vitals_of(
     """Everything there is to see; `in_slots` frames lie in slots."""
     counters: Counters = dispatcher.counters
     scheduler = dispatcher.scheduler
-    far, breaker, glance = dispatcher.far, scheduler.far.breaker, dispatcher.glance
     return Vitals(
         captured=counters.captured,
         # By known reasons: iterating over a dictionary that another thread adds to would fail.
@@ -112,22 +97,12 @@ def vitals_of(
         near_cancelled=counters.cancelled_near,
         near_guard_us=scheduler.near.estimate.guard_us,
         margin_us=scheduler.wake_up.margin_us,
-        turned_us=glance.at_us,
+        turned_us=dispatcher.turned_us,
         latency=latency.histograms,
         streams=streams,
         stream_answers=latency.answers,
         stream_on_time=latency.on_time,
-        link=None
-        if link is None or far is None
-        else LinkVitals(
-            name=link.name,
-            connected=breaker.connected,
-            in_budget=breaker.in_budget,
-            reason=far.degraded or breaker.reason,
-            connections=far.connections,
-            sent_bytes=link.bytes_sent(),
-            glance=glance,
-        ),
+        link=dispatcher.sight,
         outbox=outbox,
         outbox_age_us=outbox_age_us,
         sinks=[SinkVitals(name=s.name, written=s.written, dropped=s.dropped, failed=s.failed) for s in sinks],

@@ -40,11 +40,11 @@ def picture_name(*, stream: str, seq: int, width_px: int, height_px: int) -> str
 def small_jpeg(picture: Picture) -> bytes:
     """`picture` at most WIDEST_PX wide, as a detector sees it, as JPEG. Raises Rejected for what is no picture."""
     height, width = picture.shape[:2]
-    if width > WIDEST_PX:
-        size = (WIDEST_PX, max(1, round(height * WIDEST_PX / width)))
-        small = cv2.resize(np.ascontiguousarray(picture), size, interpolation=cv2.INTER_AREA)
-        picture = small.astype(picture.dtype, copy=False)
     try:
+        if width > WIDEST_PX:
+            size = (WIDEST_PX, max(1, round(height * WIDEST_PX / width)))
+            small = cv2.resize(np.ascontiguousarray(picture), size, interpolation=cv2.INTER_AREA)
+            picture = small.astype(picture.dtype, copy=False)
         done, data = cv2.imencode(".jpg", for_detector(picture), [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
     except cv2.error as error:
         raise Rejected(f"no JPEG can be made of {picture.dtype} {picture.shape}: {error}") from error

@@ -2,16 +2,18 @@
 
 One server for the agent and the worker: it is what a process shows the outside, like its exit code and its ready
 line, so the commands start it around either and neither knows of it. It serves from before the models load until
-after the drain. A slow, hanging or greedy client costs nobody else anything: seats are few, each for seconds.
+after the drain. A slow, hanging or greedy client costs nobody else anything: seats are few, and each is taken back after
+seconds, however busily its client drips.
 """
 
 import logging
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import AF_INET6
+from socket import AF_INET6, SHUT_RDWR, socket
 from typing import Any
 
 from pipelines.errors import ConfigError, Problem
@@ -21,14 +23,20 @@ log = logging.getLogger(__name__)
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SEATS = 16
-_SEAT_S = 5
+SEAT_S = 5.0
+_LOOK_S = 0.1
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(
+        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], *, seat_s: float
+    ) -> None:
         self._seats = threading.BoundedSemaphore(SEATS)
+        self._seat_s = seat_s
+        self._lock = threading.Lock()
+        self._until_s: dict[socket, float] = {}
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
@@ -40,13 +48,41 @@ class _Server(ThreadingHTTPServer):
         if not self._seats.acquire(blocking=False):
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        with self._lock:
+            self._until_s[request] = time.monotonic() + self._seat_s
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError as error:  # no thread could be started
+            log.warning("http: %s was sent away: %s", client_address, error)
+            self._leave(request)
+            self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._seats.release()
+            self._leave(request)
+
+    def _leave(self, request: socket) -> None:
+        with self._lock:
+            del self._until_s[request]
+        self._seats.release()
+
+    def service_actions(self) -> None:
+        """Between two looks for connections: the deadline is the connection's, no byte of its client moves it."""
+        self._cut(time.monotonic())
+
+    def server_close(self) -> None:
+        super().server_close()
+        self._cut(float("inf"))
+
+    def _cut(self, now_s: float) -> None:
+        """End the connections whose time is over; their threads then come back from whatever they wait for."""
+        with self._lock:
+            over = [request for request, until_s in self._until_s.items() if until_s <= now_s]
+        for request in over:
+            with suppress(OSError):
+                request.shutdown(SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         del request
@@ -61,7 +97,7 @@ class HttpServer:
     """`address` is `host:port` (IPv6 in brackets), port 0 for any; after `start` it is the bound `http://host:port`.
 
     `not_ready` gives the reasons against new work, `metrics` the Prometheus text; both are asked from the server's
-    threads. `key` is how the configuration calls the address.
+    threads. `key` is how the configuration calls the address. A connection ends after `seat_s`.
     """
 
     def __init__(
@@ -71,11 +107,13 @@ class HttpServer:
         not_ready: Callable[[], Sequence[str]],
         metrics: Callable[[], bytes],
         key: str = "http.address",
+        seat_s: float = SEAT_S,
     ) -> None:
         self._wanted = address
         self._not_ready = not_ready
         self._metrics = metrics
         self._key = key
+        self._seat_s = seat_s
         self._server: ThreadingHTTPServer | None = None
         self._thread = threading.Thread(target=self._run, name="nearfar-http", daemon=True)
         self.address = ""
@@ -85,7 +123,7 @@ class HttpServer:
         host, _, port = self._wanted.rpartition(":")
         try:
             server = _Ipv6Server if ":" in host else _Server
-            self._server = server((host.strip("[]"), int(port)), self._handler())
+            self._server = server((host.strip("[]"), int(port)), self._handler(), seat_s=self._seat_s)
         except OSError as error:
             why = error.strerror or str(error)
             raise ConfigError(Problem(f"{self._wanted} cannot be bound: {why}", self._key)) from error
@@ -123,14 +161,12 @@ class HttpServer:
 
     def _run(self) -> None:
         assert self._server is not None  # noqa: S101 - start() made it
-        self._server.serve_forever(poll_interval=0.1)
+        self._server.serve_forever(poll_interval=_LOOK_S)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         answer = self._answer
 
         class Handler(BaseHTTPRequestHandler):
-            timeout = _SEAT_S
-
             def do_GET(self) -> None:
                 status, content_type, body = answer(self.path)
                 self.send_response(status)

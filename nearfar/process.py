@@ -15,9 +15,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from queue import SimpleQueue
+from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from pipelines.errors import ConfigError, NearfarError
 
@@ -25,7 +25,6 @@ DONE, FAILED, MISCONFIGURED, INTERRUPTED = 0, 1, 2, 130
 LOG_LEVELS = ("debug", "info", "warning", "error")
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SAME_WISH_S = 1.0
-_LOOK_S = 0.02
 _OUTPUT_FAILED = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT)
 
 
@@ -89,37 +88,7 @@ def _noted(_number: int, _frame: FrameType | None) -> None:
     """A handler must exist for the wake-up socket to hear of the signal."""
 
 
-def start_unless_stopped(
-    stop: threading.Event, start: Callable[[], None], *, patience_s: float = 0.0
-) -> bool:
-    """Whether `start` came to its end, at most `patience_s` after `stop` was set; what it raises is raised here.
-
-    It runs on a thread of its own, because loading a model is C code that nothing interrupts. False: it may still be
-    at work; nothing it began is of use to anybody, so `leave` the process.
-    """
-    ended: SimpleQueue[BaseException | None] = SimpleQueue()
-    over = threading.Event()
-
-    def run() -> None:
-        try:
-            start()
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            ended.put(error)
-        else:
-            ended.put(None)
-        over.set()
-
-    threading.Thread(target=run, name="start", daemon=True).start()
-    while not over.wait(_LOOK_S):
-        if stop.is_set() and not over.wait(patience_s):
-            return False
-    error = ended.get()
-    if error is not None:
-        raise error
-    return True
-
-
-def leave(code: int) -> None:
+def leave(code: int) -> NoReturn:
     """End the process now, without waiting for threads that are inside C code."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
@@ -140,10 +109,11 @@ def main_guard(run: Callable[[], int | None]) -> int:
             sys.stdout.flush()  # what fails now would fail at the end of the process, where nobody can tell it
     except ConfigError as error:
         for problem in error.problems:
-            print(problem, file=sys.stderr)
+            print(problem if problem.placed else f"error: {problem}", file=sys.stderr)
         files = sorted({p.file for p in error.problems if p.file and not p.file.startswith("--set")})
         for file in files:
-            print(f"mend it, then try: nearfar check {file}", file=sys.stderr)
+            if Path(file).is_file():
+                print(f"mend it, then try: nearfar check {file}", file=sys.stderr)
         if not files and any(p.file for p in error.problems):
             print("the paths and their values: nearfar schema", file=sys.stderr)
         return MISCONFIGURED

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pipelines.errors import ConfigError, Fatal
+from pipelines.runtime import monotonic_us
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +162,7 @@ class Relay:
                 await self._cut()
             elif before == "reset":
                 await self._open()
-        return time.monotonic_ns() // 1000
+        return monotonic_us()
 
     async def _cut(self) -> None:
         """End the listener and every connection, with RST."""

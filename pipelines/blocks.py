@@ -7,6 +7,7 @@ Importing this module imports no cv2, onnxruntime or zmq: configurations are che
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args
 
@@ -40,8 +41,14 @@ class MisfitError(ValueError):
         super().__init__("; ".join(words for _, words in faults))
 
 
+@dataclass(frozen=True, slots=True)
 class MustExist:
-    """Marks a path that is read: `missing_files` looks for it."""
+    """Marks a path that is read: `missing_files` looks for it. `kind`: "file" | "folder"."""
+
+    kind: str = "file"
+
+    def is_there(self, path: Path) -> bool:
+        return path.is_dir() if self.kind == "folder" else path.is_file()
 
 
 def _resolve(value: Any, info: ValidationInfo) -> Path:
@@ -60,6 +67,10 @@ FilePath = Annotated[Path, BeforeValidator(_resolve), WithJsonSchema(_PATH_SCHEM
 """A path to write to, resolved against the directory of the YAML file."""
 InputFile = Annotated[Path, BeforeValidator(_resolve), WithJsonSchema(_PATH_SCHEMA), MustExist()]
 """A file that must exist when the configuration is used."""
+InputFolder = Annotated[
+    Path, BeforeValidator(_resolve), WithJsonSchema(_PATH_SCHEMA), MustExist(kind="folder")
+]
+"""A folder that must exist when the configuration is used."""
 
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 """What people call a stream, a link, a model or an agent: letters, digits, - and _; no dot, so `--set` paths work."""
@@ -69,20 +80,21 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 def missing_files(block: Block, at: Steps = ()) -> Iterator[tuple[Steps, str]]:
-    """Every path marked `InputFile` in the tree that is no readable file, with words."""
+    """Every path marked `InputFile` or `InputFolder` in the tree that is none, with words."""
     for name, info in type(block).model_fields.items():
         value = getattr(block, name)
-        if isinstance(value, Path) and _is_read(info):
-            if not value.is_file():
-                yield (*at, name), f"no such file: {value}"
+        if isinstance(value, Path):
+            mark = _mark(info)
+            if mark is not None and not mark.is_there(value):
+                yield (*at, name), f"no such {mark.kind}: {value}"
         else:
             yield from _missing_below(value, (*at, name))
 
 
-def _is_read(info: FieldInfo) -> bool:
+def _mark(info: FieldInfo) -> MustExist | None:
     # `InputFile | None` carries its mark inside the union, `InputFile` beside the type.
     inside = (mark for option in get_args(info.annotation) for mark in getattr(option, "__metadata__", ()))
-    return any(isinstance(mark, MustExist) for mark in (*info.metadata, *inside))
+    return next((mark for mark in (*info.metadata, *inside) if isinstance(mark, MustExist)), None)
 
 
 def _missing_below(value: object, at: Steps) -> Iterator[tuple[Steps, str]]:

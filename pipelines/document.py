@@ -5,7 +5,6 @@ no key that is not text, and no aliases that grow beyond `MAX_NODES` values. `--
 value before validation; a path the schema does not have is a problem, never a new key.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +16,10 @@ from pydantic import ValidationError
 from pipelines.blocks import Block, Steps, missing_files
 from pipelines.diagnosis import blocks_of, explain, item_of, kinds_of, nearest
 from pipelines.errors import ConfigError, Problem
+from pipelines.redaction import redacted
 
 MAX_NODES = 20_000
 _MAX_SHOWN = 60
-_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
 
 Model = TypeVar("Model", bound=Block)
 
@@ -112,7 +111,7 @@ class Document:
             text = f"a list of {len(value)}"
         else:
             text = "nothing" if value is None else str(value)
-        text = _PASSWORD.sub(r"\1***@", " ".join(text.split())) or '""'
+        text = redacted(" ".join(text.split())) or '""'
         return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"
 
     def _parse(self, text: str) -> dict[str, Any]:

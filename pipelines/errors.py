@@ -40,11 +40,18 @@ class Problem:
     allowed: str = ""
     nearest: str = ""
 
+    @property
+    def placed(self) -> bool:
+        """Whether it lies in a file or at a path of one; else it is about what was asked for, not about a file."""
+        return bool(self.file or self.path)
+
     def __str__(self) -> str:
         where = self.file or "configuration"
         if self.line:
             where += f":{self.line}:{self.column}"
-        text = f"{where}: {self.path + ': ' if self.path else ''}{self.message}"
+        text = (
+            f"{where}: {self.path + ': ' if self.path else ''}{self.message}" if self.placed else self.message
+        )
         if self.found:
             text += f"\n    found:   {self.found}"
         if self.allowed:

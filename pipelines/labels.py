@@ -29,6 +29,7 @@ class LabelMap:
     def __init__(
         self,
         labels: Sequence[str],
+        *,
         space: Sequence[str] | None = None,
         renames: Mapping[str, str] | None = None,
     ) -> None:
@@ -46,29 +47,44 @@ class LabelMap:
     def apply(self, detections: Detections) -> Detections:
         """The same boxes with class ids in the recipe's space; order is kept."""
         ids = self._table[np.minimum(detections.class_ids, len(self.labels))]
-        keep = ids != _OUTSIDE
+        keep = np.flatnonzero(ids != _OUTSIDE)
         if self._merges:
-            keep &= ~_seen_twice(detections, ids)
+            keep = keep[~_seen_twice(detections.boxes[keep], detections.class_ids[keep], ids[keep])]
         return Detections(
             detections.boxes[keep], detections.scores[keep], ids[keep].astype(np.uint16), self.space
         )
 
 
-def _seen_twice(detections: Detections, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+def _seen_twice(
+    boxes: NDArray[np.float32], classes: NDArray[np.uint16], ids: NDArray[np.int32]
+) -> NDArray[np.bool_]:
     """[N]: whether a better box of another class and the same label lies on the same thing.
 
-    Detectors suppress within a class only; boxes of one class are left as they decided.
+    Detectors suppress within a class only; boxes of one class are left as they decided. Only boxes that can be the
+    same thing are compared, so the cost follows the overlaps and not the square of the boxes.
     """
-    boxes = detections.boxes
-    low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
-    shared = np.maximum(high - low, 0).prod(axis=2)
-    areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
-    same_place = shared > _SAME_THING_IOU * (areas[:, None] + areas[None, :] - shared)
-    classes = detections.class_ids
-    alike = (ids[:, None] == ids[None, :]) & (classes[:, None] != classes[None, :])
-    # best score first, so only an earlier row is better
-    return np.asarray(np.tril(same_place & alike, -1).any(axis=1))
+    boxes = boxes.astype(np.float64)
+    left, right, widths = boxes[:, 0], boxes[:, 2], boxes[:, 2] - boxes[:, 0]
+    # Label by label along one line, so that a box never reaches into the next label's.
+    along = left + ids * (right.max(initial=0) - left.min(initial=0) + 1)
+    order = np.argsort(along, kind="stable")
+    along = along[order]
+    # An intersection over union above t needs a left edge within (1 − t) of the width of the box that begins first.
+    beyond = np.searchsorted(along, along + (1 - _SAME_THING_IOU) * widths[order], side="right")
+    counts = np.maximum(beyond - np.arange(len(order)) - 1, 0)
+    first = np.repeat(np.arange(len(order)), counts)
+    steps = np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
+    one, other = order[first], order[first + 1 + steps]
+    alike = (ids[one] == ids[other]) & (classes[one] != classes[other])
+    one, other = one[alike], other[alike]
+    across = np.minimum(right[one], right[other]) - np.maximum(left[one], left[other])
+    down = np.minimum(boxes[one, 3], boxes[other, 3]) - np.maximum(boxes[one, 1], boxes[other, 1])
+    shared = np.maximum(across, 0) * np.maximum(down, 0)
+    areas = widths * (boxes[:, 3] - boxes[:, 1])
+    same = shared > _SAME_THING_IOU * (areas[one] + areas[other] - shared)
+    twice = np.zeros(len(ids), np.bool_)
+    twice[np.maximum(one, other)[same]] = True  # best score first, so the later row is the lesser
+    return twice
 
 
 class LabelSpace:
@@ -83,7 +99,7 @@ class LabelSpace:
         """`detections` of any model in the recipe's labels."""
         labels = detections.labels
         if labels not in self._maps:
-            self._maps[labels] = LabelMap(labels, self.names, self.renames)
+            self._maps[labels] = LabelMap(labels, space=self.names, renames=self.renames)
         return self._maps[labels].apply(detections)
 
     def unreported(self, labels: Sequence[str]) -> tuple[str, ...]:
@@ -91,7 +107,7 @@ class LabelSpace:
         reported = {self.renames.get(label, label) for label in labels}
         return tuple(name for name in self.names if name not in reported)
 
-    def complaints(self, who: str, labels: Sequence[str], other: Sequence[str] | None = None) -> list[str]:
+    def complaints(self, *, who: str, labels: Sequence[str], other: Sequence[str] | None = None) -> list[str]:
         """One sentence per recipe label that `who`, a model with `labels`, never reports, and one per rename that
         is of no use. `other`: the labels of the model beside it; None while they are not known, empty without one."""
         said = []

@@ -22,7 +22,8 @@ def for_detector(picture: Picture) -> NDArray[np.uint8]:
     Raises Rejected for anything that is no picture.
     """
     if picture.dtype == np.uint16:
-        picture = stretched(picture, *contrast(picture))
+        black, white = contrast(picture)
+        picture = stretched(picture, black=black, white=white)
     if picture.dtype != np.uint8 or not picture.size:
         raise Rejected(
             f"a detector takes uint8 or uint16 pictures, not {picture.dtype} {list(picture.shape)}"
@@ -42,7 +43,7 @@ def contrast(picture: Picture) -> tuple[int, int]:
     return int(low), max(int(low) + 1, int(np.ceil(high)))
 
 
-def stretched(picture: Picture, black: int, white: int) -> NDArray[np.uint8]:
+def stretched(picture: Picture, *, black: int, white: int) -> NDArray[np.uint8]:
     """uint8 of the same shape: `black` and below are 0, `white` and above 255, linear between."""
     steps = (np.arange(65_536, dtype=np.float32) - black) * (255 / (white - black))
     table = np.clip(np.rint(steps), 0, 255).astype(np.uint8)

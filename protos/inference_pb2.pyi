@@ -235,7 +235,7 @@ class Encoding(_message.Message):
     def __init__(self, codec: _Optional[str] = ..., quality: _Optional[int] = ..., width_px: _Optional[int] = ..., height_px: _Optional[int] = ..., bits: _Optional[int] = ..., channels: _Optional[int] = ..., body_bytes: _Optional[int] = ..., decoded_bytes: _Optional[int] = ...) -> None: ...
 
 class FrameHead(_message.Message):
-    __slots__ = ("stream", "seq", "worker_budget_us", "sent_mono_us", "encoding", "priority", "probe", "traceparent")
+    __slots__ = ("stream", "seq", "worker_budget_us", "sent_mono_us", "encoding", "priority", "probe", "traceparent", "source_width_px", "source_height_px")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     WORKER_BUDGET_US_FIELD_NUMBER: _ClassVar[int]
@@ -244,6 +244,8 @@ class FrameHead(_message.Message):
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     PROBE_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_WIDTH_PX_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_HEIGHT_PX_FIELD_NUMBER: _ClassVar[int]
     stream: int
     seq: int
     worker_budget_us: int
@@ -252,7 +254,9 @@ class FrameHead(_message.Message):
     priority: int
     probe: bool
     traceparent: str
-    def __init__(self, stream: _Optional[int] = ..., seq: _Optional[int] = ..., worker_budget_us: _Optional[int] = ..., sent_mono_us: _Optional[int] = ..., encoding: _Optional[_Union[Encoding, _Mapping]] = ..., priority: _Optional[int] = ..., probe: _Optional[bool] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    source_width_px: int
+    source_height_px: int
+    def __init__(self, stream: _Optional[int] = ..., seq: _Optional[int] = ..., worker_budget_us: _Optional[int] = ..., sent_mono_us: _Optional[int] = ..., encoding: _Optional[_Union[Encoding, _Mapping]] = ..., priority: _Optional[int] = ..., probe: _Optional[bool] = ..., traceparent: _Optional[str] = ..., source_width_px: _Optional[int] = ..., source_height_px: _Optional[int] = ...) -> None: ...
 
 class FrameBody(_message.Message):
     __slots__ = ("stream", "seq", "data")

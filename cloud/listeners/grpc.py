@@ -11,13 +11,15 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from cloud.listeners.base import ServedEndpoint
+from cloud.listeners.base import STOP_WITHIN_S, ServedEndpoint
 from cloud.listeners.grpc_health import HealthCalls
 from cloud.listeners.grpc_peer import GrpcPeer
+from cloud.threads import dead, left_after
 from pipelines.errors import ConfigError, NearfarError, Rejected
 from protos.endpoint import Session
 from protos.wire import envelope
@@ -36,7 +38,7 @@ _LOOK_EVERY_S = 0.1
 _HANDSHAKE_MS = 5000
 _IDLE_CONNECTION_MS = 60_000
 _STREAMS_PER_CONNECTION = 16
-_STOP_WITHIN_S = 0.5
+_GRACE_S = 0.5  # for replies under way
 
 
 class GrpcListener:
@@ -64,6 +66,10 @@ class GrpcListener:
         self._lock = threading.Lock()
         self._peers: set[GrpcPeer] = set()
         self._refused = 0
+        self.faults = 0
+        self.left_behind: list[str] = []
+        self._leaving: list[GrpcPeer] = []
+        self._stopped: threading.Event | None = None
         self._stopping = threading.Event()
         self._health = HealthCalls(endpoint.not_ready)
         self._server: Any = None
@@ -109,22 +115,31 @@ class GrpcListener:
         server.start()
         self._watch.start()
 
-    def stop(self) -> None:
-        """Hand over what is queued, end every session and thread. Safe to call twice."""
+    @property
+    def trouble(self) -> list[str]:
+        return [] if self._stopping.is_set() else dead([self._watch])
+
+    def halt(self) -> None:
         self._stopping.set()
         if self._server is None:
             return
         server, self._server = self._server, None
         self._health.stop()
-        stopped = server.stop(_STOP_WITHIN_S)  # no new call from here on
-        peers = self._current()
-        for peer in peers:
+        self._stopped = server.stop(_GRACE_S)  # no new call from here on
+        self._leaving = self._current()
+        for peer in self._leaving:
             peer.close()
-        stopped.wait(2 * _STOP_WITHIN_S)
-        for peer in peers:
-            peer.join(_STOP_WITHIN_S)
+
+    def stop(self, within_s: float = STOP_WITHIN_S) -> None:
+        """Hand over what is queued, end every session and thread. Safe to call twice."""
+        until_s = time.monotonic() + within_s
+        self.halt()
+        if self._stopped is None:
+            return
+        self._stopped.wait(within_s)
         self._pool.shutdown(wait=False)
-        self._watch.join(1.0)
+        threads = [self._watch, *(peer.reader for peer in self._leaving if peer.reader is not None)]
+        self.left_behind = left_after(threads, until_s - time.monotonic())
 
     # -- one stream -------------------------------------------------------------------------------------------
 
@@ -152,15 +167,21 @@ class GrpcListener:
         return peer
 
     def _read(self, lane: Lane, peer: GrpcPeer, requests: Iterator[bytes]) -> None:
-        session = self._endpoint.open(peer)
+        session: Session | None = None
         try:
+            session = self._endpoint.open(peer)
             # What ends a stream (lost, cancelled, a message over the limit) is no news to anybody but its session.
             with contextlib.suppress(grpc.RpcError):
                 for data in requests:
                     peer.heard_us = self._clock_us()
                     self._handle(lane, peer, session, data)
+        except Exception:
+            self.faults += 1
+            log.exception("a stream could not be read any further, and ends")
+            peer.cancel()
         finally:
-            session.closed()
+            if session is not None:
+                session.closed()
             with self._lock:
                 self._peers.discard(peer)
             peer.close()
@@ -206,11 +227,18 @@ class GrpcListener:
         """End silent streams and say whether this worker is ready, a few times a second."""
         every_s = min(_LOOK_EVERY_S, self._silent_us / 4e6)
         while not self._stopping.wait(every_s):
-            self._health.look()
-            now_us = self._clock_us()
-            for peer in self._current():
-                if now_us - peer.heard_us > self._silent_us:
-                    peer.cancel()
+            try:
+                self._look_once()
+            except Exception:
+                self.faults += 1
+                log.exception("a look at the streams failed, and is repeated")
+
+    def _look_once(self) -> None:
+        self._health.look()
+        now_us = self._clock_us()
+        for peer in self._current():
+            if now_us - peer.heard_us > self._silent_us:
+                peer.cancel()
 
 
 class _Calls(grpc.GenericRpcHandler):

@@ -9,7 +9,7 @@ from protos.wire.messages import ToAgent
 
 
 class GrpcPeer(Iterator[bytes]):
-    """`heard_us` is when something last arrived. Iterating gives what is queued and ends with the stream."""
+    """`heard_us` is when something last arrived, `reader` the thread it is read on. Iterating gives what is queued and ends with the stream."""
 
     def __init__(self, *, max_queued: int, cancel: Callable[[], object]) -> None:
         self.heard_us = 0
@@ -19,7 +19,7 @@ class GrpcPeer(Iterator[bytes]):
         self._changed = threading.Condition()
         self._gone = False
         self._closing = False
-        self._reader: threading.Thread | None = None
+        self.reader: threading.Thread | None = None
 
     def send(self, message: ToAgent) -> bool:
         if self._gone or self._closing or len(self._queue) >= self._max_queued:
@@ -51,12 +51,8 @@ class GrpcPeer(Iterator[bytes]):
 
     def read_with(self, read: Callable[[], None]) -> None:
         """Start the thread that reads this stream."""
-        self._reader = threading.Thread(target=read, name="nearfar-grpc-read", daemon=True)
-        self._reader.start()
-
-    def join(self, timeout_s: float) -> None:
-        if self._reader is not None and self._reader is not threading.current_thread():
-            self._reader.join(timeout_s)
+        self.reader = threading.Thread(target=read, name="nearfar-grpc-read", daemon=True)
+        self.reader.start()
 
     def __next__(self) -> bytes:
         with self._changed:

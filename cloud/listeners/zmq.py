@@ -16,11 +16,13 @@ from collections.abc import Callable, Sequence
 
 import zmq
 
+from cloud.listeners.base import STOP_WITHIN_S
+from cloud.listeners.zmq_peer import ZmqPeer
+from cloud.threads import dead, left_after
 from pipelines.errors import ConfigError, NearfarError, Rejected
-from protos.endpoint import Endpoint, Session
+from protos.endpoint import Endpoint
 from protos.wire.live import Buffer
-from protos.wire.messages import ToAgent
-from protos.wire.multipart import Parts, pack_to_agent, unpack_to_worker
+from protos.wire.multipart import Parts, unpack_to_worker
 
 log = logging.getLogger(__name__)
 
@@ -31,29 +33,8 @@ _CONGESTED_POLL_MS = 5
 _IDLE_POLL_MS = 1000
 _HANDSHAKE_MS = 5000
 _HEARTBEAT_MS = 5000
-
-
-class _ZmqPeer:
-    """One routing id, as the service sees it."""
-
-    def __init__(self, listener: "ZmqListener", routing_id: bytes) -> None:
-        self.routing_id = routing_id
-        self.queue: deque[Parts] = deque()
-        self.gone = False
-        self.lost = False  # found out while sending; the listener ends it
-        self.closing = False
-        self.heard_us = 0
-        self.session: Session | None = None
-        self._listener = listener
-
-    def send(self, message: ToAgent) -> bool:
-        if self.gone or self.closing:
-            return False
-        return self._listener.transmit(self, pack_to_agent(message))
-
-    def close(self) -> None:
-        self.closing = True
-        self._listener.look_at(self)
+_LINGER_MS = 200
+_AFTER_A_FAULT_S = 0.05  # what fails at every turn must not take a whole core
 
 
 class ZmqListener:
@@ -72,6 +53,8 @@ class ZmqListener:
     ) -> None:
         self.max_queued = max_queued
         self.refused_messages = 0
+        self.faults = 0
+        self.left_behind: list[str] = []
         self._endpoint = endpoint
         self._wanted = address
         self._bound = ""
@@ -79,11 +62,11 @@ class ZmqListener:
         self._max_message_bytes = max_message_bytes
         self._max_peers = max_peers
         self._silent_us = silent_us
-        self._peers: dict[bytes, _ZmqPeer] = {}
-        self._attention: deque[_ZmqPeer] = deque()
-        self._congested: list[_ZmqPeer] = []
+        self._peers: dict[bytes, ZmqPeer] = {}
+        self._attention: deque[ZmqPeer] = deque()
+        self._congested: list[ZmqPeer] = []
         self._socket_lock = threading.Lock()
-        self._stopping = False
+        self._stopping = threading.Event()
         self._wake_fd = -1
         self._checked_us = 0
         self._fd_lock = threading.Lock()
@@ -119,7 +102,7 @@ class ZmqListener:
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread.start()
 
-    def transmit(self, peer: _ZmqPeer, parts: Parts) -> bool:
+    def transmit(self, peer: ZmqPeer, parts: Parts) -> bool:
         """Send now, on the caller's thread, or queue behind what waits; False if the peer takes no more."""
         with self._socket_lock:
             if peer.gone or self._router.closed or len(peer.queue) >= self.max_queued:
@@ -133,17 +116,24 @@ class ZmqListener:
             self._signal()
         return True
 
-    def look_at(self, peer: _ZmqPeer) -> None:
-        """`peer` is to be closed once its queue is empty."""
-        self._attention.append(peer)
+    def look_at(self, peer: ZmqPeer) -> None:
+        """`peer` is to be closed once its queue is empty. Not to be called with the socket's lock held."""
+        with self._socket_lock:
+            self._attention.append(peer)
         self._signal()
 
-    def stop(self) -> None:
-        """Hand over what is queued, end every session and the thread. Safe to call twice."""
-        self._stopping = True
+    @property
+    def trouble(self) -> list[str]:
+        return [] if self._stopping.is_set() else dead([self._thread])
+
+    def halt(self) -> None:
+        self._stopping.set()
         self._signal()
-        if self._thread.is_alive():
-            self._thread.join(5.0)
+
+    def stop(self, within_s: float = STOP_WITHIN_S) -> None:
+        """Hand over what is queued, end every session and the thread. Safe to call twice."""
+        self.halt()
+        self.left_behind = left_after([self._thread], within_s)
 
     def _signal(self) -> None:
         with self._fd_lock:
@@ -156,18 +146,27 @@ class ZmqListener:
         poll.register(self._wake_fd, select.POLLIN)
         more = False
         try:
-            while not self._stopping:
-                wait_ms = 0 if more else _CONGESTED_POLL_MS if self._congested else _IDLE_POLL_MS
-                if any(fd == self._wake_fd for fd, _ in poll.poll(wait_ms)):
-                    with contextlib.suppress(BlockingIOError):
-                        os.eventfd_read(self._wake_fd)
-                self._flush()  # replies go out before more work comes in
-                more = self._receive()
-                self._forget_silent(self._clock_us())
-        except Exception:
-            log.exception("the ZeroMQ listener died; no agent can reach this worker")
+            while not self._stopping.is_set():
+                try:
+                    more = self._turn(poll, more=more)
+                except Exception:
+                    self.faults += 1
+                    more = True  # no descriptor tells of what was not taken
+                    log.exception("a turn of the ZeroMQ listener failed, and it goes on")
+                    self._stopping.wait(_AFTER_A_FAULT_S)
         finally:
             self._shut_down()
+
+    def _turn(self, poll: select.poll, *, more: bool) -> bool:
+        """Wait for something (unless `more` waits already), and do it; whether more waits."""
+        wait_ms = 0 if more else _CONGESTED_POLL_MS if self._congested else _IDLE_POLL_MS
+        if any(fd == self._wake_fd for fd, _ in poll.poll(wait_ms)):
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._wake_fd)
+        self._flush()  # replies go out before more work comes in
+        more = self._receive()
+        self._forget_silent(self._clock_us())
+        return more
 
     def _receive(self) -> bool:
         """Take up to a turn's worth of messages; whether more may wait."""
@@ -196,7 +195,7 @@ class ZmqListener:
             if len(self._peers) >= self._max_peers:
                 self.refused_messages += 1
                 return
-            peer = _ZmqPeer(self, routing_id)
+            peer = ZmqPeer(self, routing_id)
             peer.session = self._endpoint.open(peer)
             self._peers[routing_id] = peer
         peer.heard_us = arrived_us
@@ -230,7 +229,7 @@ class ZmqListener:
         for peer in lost:
             self._forget(peer)
 
-    def _send_queued(self, peer: _ZmqPeer) -> bool:
+    def _send_queued(self, peer: ZmqPeer) -> bool:
         """Under the socket's lock. False if the listener has to look at it again."""
         while peer.queue and not peer.lost:
             try:
@@ -251,11 +250,12 @@ class ZmqListener:
             peer.queue.popleft()
         return not peer.closing
 
-    def _forget(self, peer: _ZmqPeer) -> None:
-        if peer.gone:
-            return
-        peer.gone = True
-        peer.queue.clear()
+    def _forget(self, peer: ZmqPeer) -> None:
+        with self._socket_lock:  # whoever sends to it right now looks at its queue
+            if peer.gone:
+                return
+            peer.gone = True
+            peer.queue.clear()
         self._peers.pop(peer.routing_id, None)
         if peer.session is not None:
             peer.session.closed()
@@ -273,7 +273,7 @@ class ZmqListener:
             self._forget(peer)
         with self._socket_lock:
             # what libzmq has accepted still goes out; a dead peer may hold it up this long and no longer
-            self._router.close(200)
+            self._router.close(_LINGER_MS)
         self._context.term()
         with self._fd_lock:
             os.close(self._wake_fd)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from cloud.threads import left_after
 from pipelines.errors import Rejected, Retryable
 from pipelines.frame import FrameId
 from pipelines.result import Gap, Record
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 _RETRY_US = 200_000
 _RETRY_MAX_US = 2_000_000
 _GROUP_ENTRIES = 512
+_END_WITHIN_S = 5.0
 
 
 class Store(Protocol):
@@ -130,10 +132,10 @@ class StoreWriter:
         self.committed = 0
         self.rejected = 0
         self.dropped = 0
-        self._thread = threading.Thread(target=self._run, name="nearfar-store", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="nearfar-store", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
 
     @property
     def pending(self) -> int:
@@ -177,13 +179,16 @@ class StoreWriter:
 
     def stop(self, timeout_us: int) -> bool:
         """Commit what waits and end the thread; False if something stayed uncommitted (and unacknowledged)."""
-        clean = not self._thread.is_alive() or self.flush(timeout_us)
+        clean = not self.thread.is_alive() or self.flush(timeout_us)
+        self.halt()
+        left_after([self.thread], _END_WITHIN_S)
+        return clean
+
+    def halt(self) -> None:
+        """Commit nothing more after the present group; what waits stays with its agents."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join(5.0)
-        return clean
 
     def _run(self) -> None:
         last_us = self._clock_us() - self._commit_every_us

@@ -38,6 +38,10 @@ class LiveSource(Source, Protocol):
     """One connection to a camera. `open` and `read` may hang in C code: whoever calls them must be able to go on
     without them. None from `read` is the end of the connection."""
 
+    def let_go(self) -> None:
+        """From any thread: nobody wants its pictures any more. `open` and `read` end soon if they can."""
+        ...
+
     @property
     def pts_us(self) -> int | None:
         """When the camera made the last picture, on a clock of its own; None if it does not say."""

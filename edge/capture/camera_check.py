@@ -4,11 +4,11 @@ Name, connection and the first answer are looked at in that order; what is said 
 """
 
 import socket
+import time
 from urllib.parse import SplitResult, urlsplit
 
 from edge.capture.camera_url import PORTS
 
-TIMEOUT_S = 2.0
 _HINTS = {
     400: "it does not understand this address; check the path",
     401: "it wants a user and a password; set user and password_file",
@@ -21,22 +21,25 @@ _HINTS = {
 }
 
 
-def why_not(url: str, *, timeout_s: float = TIMEOUT_S) -> str:
-    """What a person should know or do, asked for only after opening `url` failed; takes at most about `timeout_s`
+def why_not(url: str, *, timeout_s: float) -> str:
+    """What a person should know or do, asked for only after opening `url` failed; takes at most `timeout_s`
     besides the name look-up."""
+    end_s = time.monotonic() + timeout_s
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     host = parts.hostname or ""
     port = parts.port or PORTS[scheme]
     try:
-        socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):  # UnicodeError: no host can have this name
         return f"the name {host} cannot be resolved; check it, or the DNS of this gateway"
     try:
-        with socket.create_connection((host, port), timeout_s) as line:
+        with socket.create_connection(
+            (host, port), max(0.01, (end_s - time.monotonic()) / len(found))
+        ) as line:
             if scheme in ("rtsps", "https"):
                 return f"{host}:{port} is there, but gave no picture; check the path, user and certificate"
-            line.settimeout(timeout_s)
+            line.settimeout(max(0.01, end_s - time.monotonic()))
             status = _status(line, parts, f"{f'[{host}]' if ':' in host else host}:{port}")
     except TimeoutError:
         return f"{host}:{port} does not answer; check that the camera is on and the network reaches it"
@@ -46,14 +49,16 @@ def why_not(url: str, *, timeout_s: float = TIMEOUT_S) -> str:
         return f"{host}:{port} cannot be reached: {error.strerror or error}"
     if status is None:
         return f"{host}:{port} answers, but not in {scheme.upper()}; check the scheme and the port"
+    if status == 401 and parts.username:  # we asked without the user, so it says nothing about ours
+        return "the camera asks for a user; ours or its password may be wrong, or the path"
     if status >= 400:
-        return what_it_means(status, known=bool(parts.username))
+        return what_it_means(status)
     return "the camera answers, but what it sends is no video this build of OpenCV can read"
 
 
-def what_it_means(status: int, *, known: bool) -> str:
-    """A refusal of the camera in words; `known`: it was told a user."""
-    if status == 401 and known:
+def what_it_means(status: int, *, told_user: bool = False) -> str:
+    """A refusal of the camera in words; `told_user`: it refused what we said of user and password."""
+    if status == 401 and told_user:
         return "the camera refuses the user or the password; check user, password_file and the path"
     return (
         f"the camera answers {status}: {_HINTS.get(status, 'check the address and the state of the camera')}"

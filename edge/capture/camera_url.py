@@ -5,15 +5,13 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from pipelines.errors import ConfigError
+from pipelines.redaction import redacted
 
 SCHEMES = ("rtsp", "rtsps", "http", "https")
 PORTS = {"rtsp": 554, "rtsps": 322, "http": 80, "https": 443}
 
-_CREDENTIALS = re.compile(r"(?<=//)[^/?#\s]*@")
-# Many cameras take them in the query: ?user=admin&pwd=secret
-_SECRETS = re.compile(
-    r"(?i)([?&](?:user|username|usr|login|pass|passwd|password|pwd|token|auth|key)=)[^&#\s]*"
-)
+_BEHIND_HOST = re.compile(r"^[^/]*(//)?[^/?#]*")
+_HOST_LIKE = "write it like rtsp://10.0.0.7:554/stream1"
 
 
 class CameraUrl(str):
@@ -25,25 +23,32 @@ class CameraUrl(str):
         return repr(redacted(self))
 
 
-def redacted(url: str) -> str:
-    """`url` as people may see it: `rtsp://***@10.0.0.7/stream`."""
-    return _SECRETS.sub(r"\1***", _CREDENTIALS.sub("***@", url))
-
-
 def camera_url(text: str) -> CameraUrl:
     """Raises ValueError, in words without the secrets, for what is no address of a camera."""
+    if "@" in _BEHIND_HOST.sub("", text, count=1):
+        # Most often a password with a / in it: the host would end there, and the rest be shown to everybody.
+        raise ValueError(
+            "has an @ behind the host; in a user or password write / as %2F, ? as %3F and # as %23, "
+            "elsewhere write @ as %40"
+        )
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise ValueError("is no URL; write it like rtsp://10.0.0.7:554/stream1") from None
+        raise ValueError(f"is no URL; {_HOST_LIKE}") from None
     if parts.scheme.lower() not in SCHEMES:
         raise ValueError(
             f"must begin with {', '.join(f'{s}://' for s in SCHEMES)}; for a file use kind: file, "
             "for a camera on this machine kind: usb"
         )
     if not parts.hostname or port == 0:
-        raise ValueError("names no host; write it like rtsp://10.0.0.7:554/stream1")
+        raise ValueError(f"names no host; {_HOST_LIKE}")
+    try:
+        parts.hostname.encode("idna")
+    except UnicodeError:
+        raise ValueError(
+            f"names a host no network can know: each part between its dots has 1 to 63 characters; {_HOST_LIKE}"
+        ) from None
     if any(c.isspace() for c in text):
         raise ValueError("has a blank in it; write %20 where the camera wants one")
     return CameraUrl(text)

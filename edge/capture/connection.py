@@ -1,6 +1,7 @@
 """One connection to a camera on a thread of its own, which is left behind when it hangs in C code.
 
-The source is opened, read and closed by this thread only: no other may touch it, whatever it hangs in.
+The source is opened, read and closed by this thread only: no other may touch it, whatever it hangs in, except to
+tell it that nobody wants its pictures.
 """
 
 import logging
@@ -26,32 +27,44 @@ class Owner(Protocol):
 
 
 class Connection(threading.Thread):
-    """From `start` until the camera ends it, an error, or `let_go`; `lost` is the last thing its owner hears."""
+    """From `start` until the camera ends it, an error, or `let_go`; `lost` is the last thing its owner hears, and it
+    hears it whatever happened."""
 
-    def __init__(self, *, name: str, connect: Callable[[], LiveSource], owner: Owner) -> None:
+    def __init__(self, *, number: int, name: str, connect: Callable[[], LiveSource], owner: Owner) -> None:
         super().__init__(name=name, daemon=True)
+        self.number = number
         self._connect = connect
         self._owner = owner
         self._wanted = True
+        self._source: LiveSource | None = None
 
     def let_go(self) -> None:
-        """Nobody wants its pictures any more; it ends with the read it is in."""
+        """Nobody wants its pictures any more; it ends with the read it is in, or sooner if the source can."""
         self._wanted = False
+        source = self._source
+        if source is not None:
+            source.let_go()
 
     def run(self) -> None:
         reason = ENDED
-        source: LiveSource | None = None
         try:
-            source = self._connect()
-            self._owner.opened(self, source.open())
-            while self._wanted and (picture := source.read()) is not None:
-                self._owner.given(self, picture, source.pts_us)
+            try:
+                self._hold()
+            finally:
+                if self._source is not None:
+                    self._source.close()
         except NearfarError as broken:
             reason = str(broken)
         except Exception as broken:
             log.exception("%s: the source failed", self.name)
             reason = f"{type(broken).__name__}: {broken}"
         finally:
-            if source is not None:
-                source.close()
             self._owner.lost(self, reason)
+
+    def _hold(self) -> None:
+        source = self._source = self._connect()
+        if not self._wanted:
+            return
+        self._owner.opened(self, source.open())
+        while self._wanted and (picture := source.read()) is not None:
+            self._owner.given(self, picture, source.pts_us)

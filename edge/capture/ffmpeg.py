@@ -9,10 +9,10 @@ import cv2
 
 from edge.capture.base import Shape
 from edge.capture.camera_check import why_not
-from edge.capture.camera_url import redacted
 from edge.capture.video import next_picture, settle_ffmpeg
 from pipelines.errors import Fatal, Retryable
 from pipelines.frame import Picture
+from pipelines.redaction import redacted
 
 # Below the watchdog's patience FFmpeg must not give up, or its silence would look like a dropped connection.
 _SLACK_MS = 500
@@ -21,13 +21,15 @@ _NO_PTS = -(2.0**62)
 
 
 class FfmpegSource:
-    """`transport`: "tcp" | "udp", of RTSP. `open_us`, `read_us`: after these FFmpeg gives up by itself."""
+    """`transport`: "tcp" | "udp", of RTSP. `open_us`, `read_us`: after these FFmpeg gives up by itself; `ask_us`: how
+    long the camera is asked why it gave nothing."""
 
-    def __init__(self, *, url: str, transport: str, open_us: int, read_us: int) -> None:
+    def __init__(self, *, url: str, transport: str, open_us: int, read_us: int, ask_us: int) -> None:
         self._url = url
         self._transport = transport
         self._open_us = open_us
         self._read_us = read_us
+        self._ask_s = ask_us / 1e6
         self._video: cv2.VideoCapture | None = None
 
     def open(self) -> Shape:
@@ -49,7 +51,7 @@ class FfmpegSource:
         )
         if not video.isOpened():
             video.release()
-            raise Retryable(f"cannot open {redacted(self._url)}: {why_not(self._url)}")
+            raise Retryable(f"cannot open {redacted(self._url)}: {why_not(self._url, timeout_s=self._ask_s)}")
         self._video = video
         fps = float(video.get(cv2.CAP_PROP_FPS))
         return Shape(
@@ -68,6 +70,9 @@ class FfmpegSource:
         if self._video is None or self._video.get(cv2.CAP_PROP_PTS) < _NO_PTS:
             return None
         return round(self._video.get(cv2.CAP_PROP_POS_MSEC) * 1000)
+
+    def let_go(self) -> None:
+        """Nothing to do: a call in C code cannot be interrupted, and ends by its own timeout."""
 
     def close(self) -> None:
         if self._video is not None:

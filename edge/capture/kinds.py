@@ -7,8 +7,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PlainSerializer, field_validator, model_validator
 
-from edge.capture.camera_url import camera_url, redacted
-from pipelines.blocks import Block, FilePath, InputFile, MisfitError
+from edge.capture.camera_url import camera_url
+from pipelines.blocks import Block, InputFile, InputFolder, MisfitError
+from pipelines.redaction import redacted
 from pipelines.registry import Family, Kind
 from pipelines.units import Duration, Extent, duration
 
@@ -38,7 +39,7 @@ class ImagesSourceConfig(Block):
     """The pictures of a folder in natural order (2.png before 10.png), 8 or 16 bits, of any sizes."""
 
     kind: Literal["images"]
-    path: FilePath = Field(description="the folder; jpg, png, bmp, tif, webp, pgm and ppm files in it")
+    path: InputFolder = Field(description="the folder; jpg, png, bmp, tif, webp, pgm and ppm files in it")
     pace: Pace = "real_time"
     fps: float = Field(10.0, gt=0, le=1000, description="frames per second")
     loop: bool = Field(False, description="start again at the end")

@@ -27,7 +27,7 @@ class PtsClock:
         self._disproved = False
         self.trusted = False
 
-    def age_us(self, arrived_us: int, pts_us: int | None) -> int | None:
+    def age_us(self, *, arrived_us: int, pts_us: int | None) -> int | None:
         """How much older the picture is than the freshest of the last 8 s; None: this cannot be told."""
         if pts_us is None:
             return None

@@ -33,14 +33,6 @@ class Slot:
                 self._changed.wait(_LOOK_EVERY_S)
             return not stop.is_set()
 
-    def put_when_free(self, frame: Frame, stop: threading.Event) -> bool:
-        """Lay `frame` in the slot once it is empty; False, and not laid in, when `stop` was set first."""
-        with self._changed:
-            if not self.wait_until_free(stop):
-                return False
-            self._frame = frame
-            return True
-
     def take(self) -> Frame | None:
         """The frame, out of the slot; None when it is empty."""
         return self.take_when(lambda _: True)

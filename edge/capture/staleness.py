@@ -36,7 +36,7 @@ class Staleness:
 
     def judge(self, *, arrived_us: int, pts_us: int | None) -> Age:
         """`pts_us` None: the camera gives no times."""
-        measured_us = self._clock.age_us(arrived_us, pts_us)
+        measured_us = self._clock.age_us(arrived_us=arrived_us, pts_us=pts_us)
         burst = self._in_burst(arrived_us, pts_us)
         self._last = (arrived_us, pts_us)
         if measured_us is not None:

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from edge.backoff import Backoff
 from edge.blocks import StreamConfig
 from edge.capture.base import Shape
+from edge.capture.camera_machine import Patience
 from edge.capture.kinds import SOURCES, LiveSourceConfig
 from edge.capture.publisher import Publisher
 from edge.capture.reader import Reader
 from edge.capture.slot import Slot
 from edge.capture.state import StreamStatus
-from edge.capture.watchdog import Patience, Watchdog
+from edge.capture.watchdog import Watchdog
 from edge.gatekeeper import Gatekeeper
 from edge.stream_port import StreamPort
 from pipelines.frame import Frame
@@ -24,6 +26,10 @@ from pipelines.gates.kinds import GATES
 from protos.wire.session import StreamInfo
 
 log = logging.getLogger(__name__)
+
+RETRY_FIRST_US = 500_000
+RETRY_MOST_US = 5_000_000
+RETRY_JITTER = 0.25  # cameras behind one switch are not all opened at once
 
 
 class StreamReader(Protocol):
@@ -73,28 +79,32 @@ class Streams:
         self._clock_us = clock_us
         self._deadline_us = deadline_us
         self._streams: dict[str, _Stream] = {}
-        for index, (name, config) in enumerate(configs.items()):
-            slot = Slot()
-            keeper = None if config.gate is None else Gatekeeper(GATES.build(config.gate), gated=gated)
-            publisher = Publisher(
-                stream=name,
-                slot=slot,
-                latency_us=config.source.latency,
-                paced=getattr(config.source, "frames", "latest") != "every",
-                max_frames=max_frames,
-                offered=offered,
-                overwritten=overwritten,
-                stale=stale,
-                captured=captured,
-                clock_us=clock_us,
-                unix_us=unix_us,
-                turned_away=None if keeper is None else keeper.turns_away,
-            )
-            port = StreamPort(name=name, index=index, slot=slot, priority=config.priority)
-            reader = self._reader(config, publisher)
-            if keeper is not None and getattr(config.source, "pace", "real_time") != "real_time":
-                keeper.filmed_at(reader.shape.fps)
-            self._streams[name] = _Stream(port=port, reader=reader)
+        try:
+            for index, (name, config) in enumerate(configs.items()):
+                slot = Slot()
+                keeper = None if config.gate is None else Gatekeeper(GATES.build(config.gate), gated=gated)
+                publisher = Publisher(
+                    stream=name,
+                    slot=slot,
+                    latency_us=config.source.latency,
+                    paced=getattr(config.source, "frames", "latest") != "every",
+                    max_frames=max_frames,
+                    offered=offered,
+                    overwritten=overwritten,
+                    stale=stale,
+                    captured=captured,
+                    clock_us=clock_us,
+                    unix_us=unix_us,
+                    turned_away=None if keeper is None else keeper.turns_away,
+                )
+                port = StreamPort(name=name, index=index, slot=slot, priority=config.priority)
+                reader = self._reader(config, publisher)
+                if keeper is not None and getattr(config.source, "pace", "real_time") != "real_time":
+                    keeper.filmed_at(reader.shape.fps)
+                self._streams[name] = _Stream(port=port, reader=reader)
+        except BaseException:  # of several files one cannot be opened: none stays open
+            self.close(lambda: 0.0)
+            raise
 
     @property
     def ports(self) -> Sequence[StreamPort]:
@@ -157,9 +167,11 @@ class Streams:
                     open_us=source.open_timeout, stall_us=source.stall_after, max_stale_us=max_stale_us
                 ),
                 expected=Shape(width_px=width_px, height_px=height_px, fps=source.fps or 0.0),
+                backoff=Backoff(
+                    first_us=RETRY_FIRST_US, most_us=RETRY_MOST_US, jitter=RETRY_JITTER, dice=random.random
+                ),
                 ended=self._on_ended,
                 clock_us=self._clock_us,
-                dice=random.random,
             )
         reader = Reader(
             source=SOURCES.build(source),

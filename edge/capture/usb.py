@@ -81,6 +81,9 @@ class UsbSource:
         stamp_us = round(self._video.get(cv2.CAP_PROP_POS_MSEC) * 1000)
         return stamp_us if stamp_us > 0 else None
 
+    def let_go(self) -> None:
+        """Nothing to do: a call in C code cannot be interrupted, and ends by its own timeout."""
+
     def close(self) -> None:
         if self._video is not None:
             self._video.release()

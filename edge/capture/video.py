@@ -38,16 +38,20 @@ class _Settings:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._own = os.environ.get(_OPTIONS, "")
+        self._own: str | None = None  # what the user had set before the first open
         self._now = ""
         self._used_s = 0.0
 
     def put(self, transport: str) -> None:
         """To be followed by an open at once; waits up to 0.2 s for one with another transport to have begun."""
         options = _FFMPEG | {"rtsp_transport": transport}
-        # What the user has set comes last, so it wins.
-        wanted = "|".join([*(f"{key};{value}" for key, value in options.items()), *filter(None, [self._own])])
         with self._lock:
+            if self._own is None:
+                self._own = os.environ.get(_OPTIONS, "")
+            # What the user has set comes last, so it wins.
+            wanted = "|".join(
+                [*(f"{key};{value}" for key, value in options.items()), *filter(None, [self._own])]
+            )
             if wanted != self._now:
                 time.sleep(max(0.0, self._used_s + _IN_PLACE_S - time.monotonic()))
                 self._now = os.environ[_OPTIONS] = wanted

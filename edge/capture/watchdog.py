@@ -1,37 +1,26 @@
 """The reader of a camera: keeps one good connection for ever, and says how it is doing.
 
 A camera that gives no fresh picture for `stall_after` is stalled: its connection is dropped, whatever hangs in it
-is left behind, and it is opened anew with backoff. Nobody downstream waits, and `stop` works in every state.
+is left behind, and it is opened anew with backoff. Nobody downstream waits, and `stop` works in every state. What to
+do is the machine's to decide; this thread and those of the connections do it.
 """
 
 import logging
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-from edge.capture.backoff import Backoff
+from edge.backoff import Backoff
 from edge.capture.base import LiveSource, Shape
+from edge.capture.camera_machine import CameraMachine, Connect, Decision, LetGo, Patience, Publish, Say, Shed
 from edge.capture.connection import Connection
 from edge.capture.publisher import Publisher
-from edge.capture.staleness import Staleness
-from edge.capture.state import StreamState, StreamStatus
+from edge.capture.state import StreamStatus
 from pipelines.frame import Picture
 
 log = logging.getLogger(__name__)
 
-MOST_HANGING = 3
-"""Connections left behind in C code; no new one is begun beside so many."""
-HANGING_LOOK_US = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """`open_us` from the attempt to its first picture, `stall_us` between pictures, `max_stale_us` the age beyond
-    which a picture is shed."""
-
-    open_us: int
-    stall_us: int
-    max_stale_us: int
+_AFTER_A_FAULT_S = 1.0
+_LAST_PICTURE_S = 0.2
 
 
 class Watchdog(threading.Thread):
@@ -48,58 +37,42 @@ class Watchdog(threading.Thread):
         publisher: Publisher,
         patience: Patience,
         expected: Shape,
+        backoff: Backoff,
         ended: Callable[[str, str | None], None],
         clock_us: Callable[[], int],
-        dice: Callable[[], float],
     ) -> None:
         self._stream = publisher.stream
         super().__init__(name=f"capture-{self._stream}", daemon=True)
         self._connect = connect
         self._publisher = publisher
-        self._patience = patience
         self._ended = ended
         self._clock_us = clock_us
-        self._backoff = Backoff(dice)
+        # Held from the judgement of a picture until it lies in its slot: one picture after the other, whatever
+        # connection it is from. Taken before `_changed`, never inside.
+        self._publishing = threading.Lock()
         self._changed = threading.Condition()
-        # Everything below belongs to who holds `_changed`.
-        self._stopping = False
-        self._shape = expected
-        self._current: Connection | None = None
-        self._lost: str | None = None
-        self._hanging: list[Connection] = []
-        self._staleness = Staleness(max_stale_us=patience.max_stale_us)
-        self._fresh_us: int | None = None
-        self._attempts = 0
-        self._stale = 0
-        self._state, self._since_us, self._reason = StreamState.CONNECTING, clock_us(), ""
-        self._said: set[str] = set()
+        # Everything below belongs to who holds `_changed`; nothing that may take long is done under it.
+        self._until_us: int | None = None  # the moment the loop waits for
+        self._connections: dict[int, Connection] = {}
+        self._machine = CameraMachine(
+            patience=patience, expected=expected, backoff=backoff, now_us=clock_us()
+        )
 
     @property
     def shape(self) -> Shape:
         """Of the last picture; before the first what was expected."""
         with self._changed:
-            return self._shape
+            return self._machine.shape
 
     def status(self) -> StreamStatus:
         """How the stream is doing; from any thread."""
         with self._changed:
-            return StreamStatus(
-                state=self._state,
-                since_us=self._since_us,
-                reason=self._reason,
-                frames=self._publisher.captured,
-                stale=self._stale,
-                reconnects=max(0, self._attempts - 1),
-                hanging=sum(1 for left in self._hanging if left is not self._current and left.is_alive()),
-                width_px=self._shape.width_px,
-                height_px=self._shape.height_px,
-            )
+            return self._machine.status(frames=self._publisher.captured)
 
     def stop(self) -> None:
         """Capture nothing more; returns at once. Harmless twice."""
         with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
+            self._carry_out(self._machine.stop(self._clock_us()))
 
     def close(self, timeout_s: float = 1.0) -> bool:
         """Stop and wait; False if a connection still hangs in C code. It ends with the call it hangs in."""
@@ -109,7 +82,7 @@ class Watchdog(threading.Thread):
         end_us = self._clock_us() + round(timeout_s * 1e6)
         self.join(timeout_s)
         with self._changed:
-            left = list(self._hanging)
+            left = list(self._connections.values())
         for connection in left:
             connection.join(max(0.0, (end_us - self._clock_us()) / 1e6))
         return not self.is_alive() and not any(connection.is_alive() for connection in left)
@@ -118,136 +91,91 @@ class Watchdog(threading.Thread):
 
     def run(self) -> None:
         try:
-            while not self._over:
-                self._hold_one()
-                self._wait(self._backoff.next_us())
-                while len(self._still_hanging()) >= MOST_HANGING and not self._over:
-                    self._wait(HANGING_LOOK_US)
+            while not self._machine.over:
+                try:
+                    self._turn()
+                except Exception:
+                    # Nothing here is expected to fail; if it does, the camera must not end as if all were well.
+                    log.exception("stream %s: its watchdog failed; it goes on", self._stream)
+                    self._rest(_AFTER_A_FAULT_S)
         finally:
-            with self._changed:
-                self._become(StreamState.ENDED, "")
-            self._ended(self._stream, None)
+            try:
+                self.stop()
+            finally:
+                # A picture judged before the end is counted before the end is reported, unless its gate hangs.
+                if self._publishing.acquire(timeout=_LAST_PICTURE_S):
+                    self._publishing.release()
+                self._ended(self._stream, None)
 
-    @property
-    def _over(self) -> bool:
-        return self._stopping or self._publisher.done
-
-    def _wait(self, wait_us: int) -> None:
+    def _turn(self) -> None:
+        """Decide what is due and do it, then wait for the next moment or happening."""
         with self._changed:
-            self._changed.wait_for(lambda: self._over, wait_us / 1e6)
+            self._carry_out(self._machine.look(self._clock_us()))
+            self._until_us = self._machine.due_us
+            wait_s = None if self._until_us is None else max(0.0, (self._until_us - self._clock_us()) / 1e6)
+            self._changed.wait_for(self._is_due_sooner, wait_s)
 
-    def _still_hanging(self) -> list[Connection]:
-        with self._changed:
-            self._hanging = [connection for connection in self._hanging if connection.is_alive()]
-            if len(self._hanging) >= MOST_HANGING:
-                self._trouble(
-                    f"{len(self._hanging)} earlier connections hang in the decoder; waiting for one of them to end"
-                )
-            return self._hanging
+    def _is_due_sooner(self) -> bool:
+        """Whether what happened since leaves something to be decided before the moment waited for."""
+        due_us = self._machine.due_us
+        sooner = due_us is not None and (self._until_us is None or due_us < self._until_us)
+        return self._machine.over or sooner
 
-    def _hold_one(self) -> None:
-        """One connection, from the attempt until it is lost, silent for too long, or nobody wants it."""
+    def _rest(self, seconds: float) -> None:
         with self._changed:
-            self._attempts += 1
-            connection = Connection(
-                name=f"camera-{self._stream}-{self._attempts}", connect=self._connect, owner=self
-            )
-            self._current, self._lost, self._fresh_us = connection, None, None
-            self._staleness = Staleness(max_stale_us=self._patience.max_stale_us)
-            self._hanging.append(connection)
-            begun_us = self._clock_us()
+            self._changed.wait_for(lambda: self._machine.over, seconds)
+
+    def _carry_out(self, decisions: Sequence[Decision]) -> None:
+        """What the machine decided, besides what becomes of a picture; under `_changed`."""
+        for decision in decisions:
+            match decision:
+                case Connect(number):
+                    self._begin(number)
+                case LetGo(number):
+                    if number in self._connections:
+                        self._connections[number].let_go()
+                case Say(words=words, warn=warn):
+                    log.log(logging.WARNING if warn else logging.INFO, "stream %s: %s", self._stream, words)
+        if self._is_due_sooner():
+            self._changed.notify_all()
+
+    def _begin(self, number: int) -> None:
+        connection = Connection(
+            number=number, name=f"camera-{self._stream}-{number}", connect=self._connect, owner=self
+        )
+        try:
             connection.start()
-            while self._lost is None and not self._over:
-                silent_us = self._silent_us(begun_us)
-                if silent_us >= 0:
-                    break
-                self._changed.wait(-silent_us / 1e6)
-            self._current = None
-            connection.let_go()
-            if not self._over:
-                self._trouble(self._lost or self._silence())
+        except Exception as broken:
+            log.exception("stream %s: cannot begin a connection", self._stream)
+            reason = f"cannot begin a connection: {broken}"
+            self._carry_out(self._machine.lost(number, reason, self._clock_us()))
+            return
+        self._connections = {n: c for n, c in self._connections.items() if c.is_alive()}
+        self._connections[number] = connection
 
-    def _silent_us(self, begun_us: int) -> int:
-        """How long patience has been over; negative while it lasts."""
-        if self._fresh_us is None:
-            return self._clock_us() - begun_us - self._patience.open_us
-        return self._clock_us() - self._fresh_us - self._patience.stall_us
-
-    def _silence(self) -> str:
-        if self._fresh_us is None:
-            return f"no picture within {self._patience.open_us / 1e6:g} s of connecting"
-        return f"no fresh picture for {self._patience.stall_us / 1e6:g} s"
-
-    # -- from the connection's thread ---------------------------------------------------------------------
+    # -- from the connections' threads --------------------------------------------------------------------
 
     def opened(self, connection: Connection, shape: Shape) -> None:
         with self._changed:
-            if connection is self._current:
-                self._shape = shape
+            self._machine.opened(connection.number, shape)
 
     def given(self, connection: Connection, picture: Picture, pts_us: int | None) -> None:
-        with self._changed:
-            if connection is not self._current or self._over:
-                connection.let_go()
-                return
-            now_us = self._clock_us()
-            age = self._staleness.judge(arrived_us=now_us, pts_us=pts_us)
-            if age.stale:
-                self._stale += 1
-                self._publisher.shed(picture, age_us=age.age_us)
-            else:
-                self._fresh(picture, now_us)
-                self._publisher.publish(picture, age_us=age.age_us)
-            if self._publisher.done:
-                self._changed.notify_all()
+        height_px, width_px = picture.shape[:2]
+        with self._publishing:
+            with self._changed:
+                decisions = self._machine.given(
+                    connection.number, size_px=(width_px, height_px), pts_us=pts_us, now_us=self._clock_us()
+                )
+                self._carry_out(decisions)
+            for decision in decisions:
+                match decision:
+                    case Publish(age_us):
+                        self._publisher.publish(picture, age_us=age_us)
+                    case Shed(age_us):
+                        self._publisher.shed(picture, age_us=age_us)
+        if self._publisher.done:
+            self.stop()
 
     def lost(self, connection: Connection, reason: str) -> None:
         with self._changed:
-            if connection is self._current:
-                self._lost = reason
-                self._changed.notify_all()
-
-    # -- states, under the lock ---------------------------------------------------------------------------
-
-    def _fresh(self, picture: Picture, now_us: int) -> None:
-        height, width = picture.shape[:2]
-        if (width, height) != (self._shape.width_px, self._shape.height_px):
-            if self._state is StreamState.RUNNING:
-                log.info("stream %s: pictures are %dx%d from now on", self._stream, width, height)
-            self._shape = Shape(width_px=width, height_px=height, fps=self._shape.fps)
-        first = self._fresh_us is None
-        self._fresh_us = now_us
-        if first:
-            self._changed.notify_all()
-        if self._state is not StreamState.RUNNING:
-            self._backoff.reset()
-            self._become(StreamState.RUNNING, "")
-
-    def _trouble(self, reason: str) -> None:
-        """No pictures, and why: said once for each reason until pictures come again."""
-        seen = self._state in (StreamState.RUNNING, StreamState.STALLED)
-        self._become(StreamState.STALLED if seen else StreamState.CONNECTING, reason)
-
-    def _become(self, state: StreamState, reason: str) -> None:
-        now_us = self._clock_us()
-        before, since_us = self._state, self._since_us
-        self._reason = reason
-        if state is not before:
-            self._state, self._since_us = state, now_us
-            self._said.clear()
-        if state is StreamState.RUNNING:
-            words = f"{self._shape.width_px}x{self._shape.height_px} pictures"
-            if before is StreamState.STALLED or self._attempts > 1:
-                log.warning(
-                    "stream %s: running again, %s, after %.1f s without",
-                    self._stream,
-                    words,
-                    (now_us - since_us) / 1e6,
-                )
-            else:
-                log.info("stream %s: running, %s", self._stream, words)
-        elif reason and reason not in self._said:
-            self._said.add(reason)
-            log.warning(
-                "stream %s: %s: %s; it is opened anew until pictures come", self._stream, state, reason
-            )
+            self._carry_out(self._machine.lost(connection.number, reason, self._clock_us()))

@@ -91,8 +91,24 @@ class Link(Protocol):
         older ones still count until they close."""
         ...
 
+    def refuse(self, connection: int, reason: str) -> None:
+        """The owner has no use for the worker that a welcomed connection leads to: it is closed. An older one
+        that still serves takes its place in silence; without one the lane is `Disconnected` for `reason`, and
+        tried again after 2 s."""
+        ...
+
     def bytes_sent(self) -> int:
         """Bytes handed to the network so far on both lanes."""
+        ...
+
+    @property
+    def bad_messages(self) -> int:
+        """Messages that came and were none of the protocol's."""
+        ...
+
+    @property
+    def attempts(self) -> int:
+        """Connections tried so far on both lanes, welcomed or not."""
         ...
 
     @property

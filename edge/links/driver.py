@@ -1,18 +1,19 @@
 """Runs the lanes of one link: what their machines decide is done here, whatever carries the bytes.
 
-Used by the link's own thread; `current`, `judge`, `ask_fresh` and `tell` may be called from any. A connection is
-in `connections` from its opening to its close. The link's owner hears one thing at a time.
+Used by the link's own thread; `current`, `judge`, `ask_fresh`, `refuse`, `bytes_sent` and `tell` may be called from
+any. A connection is in `connections` from its opening to its close. The link's owner hears one thing at a time.
 """
 
 import itertools
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from edge.links.base import Deliver, LinkEvent, Sent
-from edge.links.lane import Answer, Close, Decision, Greet, LaneMachine, Open, State, Tell
+from edge.links.lane import Close, Decision, Greet, LaneMachine, Open, Reply, State, Tell
 from protos.wire.messages import ToAgent, ToWorker
 from protos.wire.session import Goodbye, Hello, Lane
 from protos.wire.sizes import largest_part_bytes
@@ -48,6 +49,7 @@ class Driver(Generic[C]):
     """`dial` starts a connection.
 
     `greets_at_once`: a Hello can be given to a connection that is not up yet, and goes out first when it is.
+    `several`: whether another attempt leads to another address.
     """
 
     def __init__(
@@ -57,21 +59,25 @@ class Driver(Generic[C]):
         dial: Callable[[Lane, int], C],
         clock_us: Callable[[], int],
         greets_at_once: bool = False,
+        several: Callable[[], bool] = lambda: False,
     ) -> None:
         self.connections: dict[int, C] = {}
         self.too_large = 0
         self.attempts = 0
         numbers = itertools.count(1)
-        self._lanes = {lane: LaneMachine(lane, numbers) for lane in Lane}
+        self._lanes = {lane: LaneMachine(lane, numbers, several=several) for lane in Lane}
         self._name = name
         self._dial = dial
         self._clock_us = clock_us
         self._greets_at_once = greets_at_once
         self._fresh_wanted = False
+        self._refused: deque[tuple[int, str]] = deque()
+        self._books = threading.Lock()
         self._bytes_closed = 0
         self._hello: Hello | None = None
         self._deliver: Deliver = lambda _: None
         self._telling = threading.Lock()
+        self._dial_error = ""
 
     def begin(self, hello: Hello, deliver: Deliver) -> None:
         self._hello = hello
@@ -103,8 +109,13 @@ class Driver(Generic[C]):
     def ask_fresh(self) -> None:
         self._fresh_wanted = True
 
+    def refuse(self, number: int, reason: str) -> None:
+        """The owner has no use for a connection; the link's thread has to look."""
+        self._refused.append((number, reason))
+
     def bytes_sent(self) -> int:
-        return self._bytes_closed + sum(c.bytes_sent for c in tuple(self.connections.values()))
+        with self._books:  # a connection is counted as open or as closed, never as neither
+            return self._bytes_closed + sum(c.bytes_sent for c in self.connections.values())
 
     def tell(self, event: LinkEvent) -> None:
         """Whatever the owner does with an event, the link goes on."""
@@ -118,7 +129,7 @@ class Driver(Generic[C]):
 
     def wait_us(self) -> int:
         """How long the thread may sleep if nothing happens."""
-        if self._fresh_wanted:
+        if self._fresh_wanted or self._refused:
             return 0
         dues = [lane.due_us for lane in self._lanes.values()]
         due_us = min((due for due in dues if due is not None), default=None)
@@ -127,7 +138,12 @@ class Driver(Generic[C]):
         return max(0, min(due_us - self._clock_us(), LONGEST_WAIT_US))
 
     def look(self) -> None:
-        """Time has passed."""
+        """Time has passed, or the owner has asked for something."""
+        while self._refused:
+            number, reason = self._refused.popleft()
+            if (connection := self.connections.get(number)) is not None:
+                lane = connection.lane
+                self._do(lane, self._lanes[lane].turned_down(number, reason, self._clock_us()))
         fresh, self._fresh_wanted = self._fresh_wanted, False
         for lane, machine in self._lanes.items():
             self._do(lane, machine.look(self._clock_us(), fresh=fresh and lane is Lane.LIVE))
@@ -165,22 +181,39 @@ class Driver(Generic[C]):
         for decision in decisions:
             match decision:
                 case Open(number):
-                    self.attempts += 1
-                    connection = self.connections[number] = self._dial(lane, number)
-                    if self._greets_at_once:
-                        self.shaken(connection)
+                    self._open(lane, number)
                 case Greet(number):
                     if self._hello is not None:
                         self.connections[number].control(replace(self._hello, lane=lane))
-                case Answer(number, message):
+                case Reply(number, message):
                     self.connections[number].control(message)
                 case Close(number, reason):
                     log.debug("link %s: %s connection %d ends: %s", self._name, lane, number, reason)
-                    self._forget(self.connections[number])
+                    if number in self.connections:  # else it could not be started
+                        self._forget(self.connections[number])
                 case Tell(event):
                     self.tell(event)
 
+    def _open(self, lane: Lane, number: int) -> None:
+        """Whatever keeps a connection from being started (no descriptor, no thread left) is one more failed attempt."""
+        self.attempts += 1
+        try:
+            connection = self._dial(lane, number)
+        except Exception as error:  # noqa: BLE001 - the link has to outlive it, whatever it is
+            words = str(error) or type(error).__name__
+            if words != self._dial_error:
+                self._dial_error = words
+                log.warning("link %s: no connection can be started: %s", self._name, words)
+            self._do(lane, self._lanes[lane].lost(number, words, self._clock_us()))
+            return
+        self._dial_error = ""
+        with self._books:
+            self.connections[number] = connection
+        if self._greets_at_once:
+            self.shaken(connection)
+
     def _forget(self, connection: C) -> None:
         connection.close()
-        del self.connections[connection.number]
-        self._bytes_closed += connection.bytes_sent
+        with self._books:
+            del self.connections[connection.number]
+            self._bytes_closed += connection.bytes_sent

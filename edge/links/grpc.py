@@ -13,8 +13,9 @@ from queue import Empty, SimpleQueue
 
 from edge.links.base import Deliver, Dropped, Received, Sent
 from edge.links.driver import Driver
-from edge.links.grpc_connection import Connection
+from edge.links.grpc_connection import GrpcConnection, load_grpc
 from edge.links.lane import LaneMessage
+from edge.links.names import LookUp, Names, look_up
 from pipelines.errors import Rejected
 from protos.wire import envelope
 from protos.wire.bulk import BulkBatch, Have
@@ -32,12 +33,20 @@ READER_WITHIN_S = 0.05
 class GrpcLink:
     """A link to the worker at `url`; see `edge.links.base.Link` for the contract."""
 
-    def __init__(self, *, name: str, url: str, clock_us: Callable[[], int]) -> None:
+    def __init__(
+        self, *, name: str, url: str, clock_us: Callable[[], int], look_up: LookUp = look_up
+    ) -> None:
         self._name = name
-        self._target = url.removeprefix("grpc://")
+        self._authority = url.removeprefix("grpc://")
+        self._names = Names(self._authority, look_up=look_up)
         self._clock_us = clock_us
-        self._driver: Driver[Connection] = Driver(
-            name=name, dial=self._dial, clock_us=clock_us, greets_at_once=True
+        self._grpc = load_grpc()
+        self._driver: Driver[GrpcConnection] = Driver(
+            name=name,
+            dial=self._dial,
+            clock_us=clock_us,
+            greets_at_once=True,
+            several=lambda: self._names.several,
         )
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._closing = False
@@ -65,8 +74,17 @@ class GrpcLink:
         self._driver.ask_fresh()
         self._wake()
 
+    def refuse(self, connection: int, reason: str) -> None:
+        self._driver.refuse(connection, reason)
+        self._wake()
+
     def bytes_sent(self) -> int:
         return self._driver.bytes_sent()
+
+    @property
+    def attempts(self) -> int:
+        """Connections tried so far on both lanes, welcomed or not."""
+        return self._driver.attempts
 
     @property
     def too_large(self) -> int:
@@ -81,7 +99,7 @@ class GrpcLink:
 
     # -- a connection's reading thread ----------------------------------------------------------------------
 
-    def came(self, connection: Connection, data: Buffer) -> None:
+    def came(self, connection: GrpcConnection, data: Buffer) -> None:
         arrived_us = self._clock_us()
         try:
             message = envelope.unpack_to_agent(bytes(data), agent=self._driver.agent)
@@ -96,7 +114,7 @@ class GrpcLink:
         else:  # straight to the owner: another thread's turn would cost more than the message
             self._driver.tell(Received(connection.lane, connection.number, message, arrived_us))
 
-    def ended(self, connection: Connection, reason: str) -> None:
+    def ended(self, connection: GrpcConnection, reason: str) -> None:
         self._inbox.put(partial(self._driver.lost, connection, reason))
 
     # -- the link's thread ----------------------------------------------------------------------------------
@@ -114,6 +132,7 @@ class GrpcLink:
             log.exception("link %s: its thread failed", self._name)
         self._closing = True
         connections = tuple(self._driver.connections.values())
+        self._names.close()
         self._driver.close()
         for connection in connections:
             connection.wait(READER_WITHIN_S)
@@ -135,11 +154,13 @@ class GrpcLink:
         for connection in told:
             connection.wait(max(0.0, end_s - time.monotonic()))
 
-    def _dial(self, lane: Lane, number: int) -> Connection:
-        return Connection(
+    def _dial(self, lane: Lane, number: int) -> GrpcConnection:
+        return GrpcConnection(
+            grpc=self._grpc,
             number=number,
             lane=lane,
-            target=self._target,
+            authority=self._authority,
+            address=partial(self._names.next, lane),
             listener=self,
             dropped=partial(self._drop, lane),
         )

@@ -1,14 +1,16 @@
 """One gRPC connection to a worker: one channel, one TCP connection, one bidirectional stream.
 
-Like the ZeroMQ one it connects once and is thrown away when it breaks; the channel is its own, so the name is
-resolved anew and nothing is shared. gRPC's thread takes what is queued here one message at a time, as fast as
+Like the ZeroMQ one it connects once and is thrown away when it breaks; the channel is its own, so nothing
+is shared, and its name is resolved anew. gRPC's thread takes what is queued here one message at a time, as fast as
 the network takes it; a thread of ours reads and reports. Nothing here blocks its caller.
 """
 
+import logging
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any, Protocol
 
 from edge.links.head_start import HeadStart
@@ -18,8 +20,7 @@ from protos.wire.live import Buffer, FrameBody, FrameHead, Result
 from protos.wire.messages import ToWorker
 from protos.wire.session import Lane
 
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when grpc loads: what goes wrong is told by the link
-import grpc
+log = logging.getLogger(__name__)
 
 MOST_QUEUED = 16  # messages: eight frames of head and body
 MOST_CONTROL = 64  # small messages of the link's own that may wait behind them
@@ -36,12 +37,21 @@ _CHANNEL = (
 )
 
 
+def load_grpc() -> ModuleType:
+    """gRPC, with its own log off unless whoever started the process asked for it: what goes wrong is told by the
+    link. It reads the environment once, when it loads, so whoever needs it gets it here."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    import grpc  # noqa: PLC0415 - see above
+
+    return grpc
+
+
 class Listener(Protocol):
     """Who hears of a connection, on its reading thread: bytes as they come, then the end, once."""
 
-    def came(self, connection: "Connection", data: Buffer) -> None: ...
+    def came(self, connection: "GrpcConnection", data: Buffer) -> None: ...
 
-    def ended(self, connection: "Connection", reason: str) -> None: ...
+    def ended(self, connection: "GrpcConnection", reason: str) -> None: ...
 
 
 class Outgoing(Iterator[bytes]):
@@ -97,26 +107,39 @@ class Outgoing(Iterator[bytes]):
         return body
 
 
-class Connection:
-    """`number` rises with every connection of a link; `dropped` is told what was queued when it closed."""
+class GrpcConnection:
+    """`number` rises with every connection of a link; `dropped` is told what was queued when it closed. `address` gives
+    where to connect, or raises OSError, in its own time: it is asked on the connection's thread. `authority` is the
+    worker's name, as HTTP/2 has it said."""
 
     def __init__(
-        self, *, number: int, lane: Lane, target: str, listener: Listener, dropped: Callable[[ToWorker], None]
+        self,
+        *,
+        grpc: ModuleType,
+        number: int,
+        lane: Lane,
+        authority: str,
+        address: Callable[[], str],
+        listener: Listener,
+        dropped: Callable[[ToWorker], None],
     ) -> None:
         self.number = number
         self.lane = lane
         self._listener = listener
         self._dropped = dropped
         self._outgoing = Outgoing()
-        self._channel = grpc.insecure_channel(target, options=_CHANNEL)
-        # Without serializers what crosses is bytes; the stubs know no such call.
-        method: Any = self._channel.stream_stream(envelope.METHODS[lane], None, None)
-        self._call = method(self._outgoing)
+        self._grpc = grpc
+        self._authority = authority
+        self._address = address
+        self._lock = threading.Lock()
+        self._closed = False
+        self._channel: Any = None
+        self._call: Any = None
         self._reader = threading.Thread(target=self._read, name=f"grpc-read-{number}", daemon=True)
         self._reader.start()
 
     def __repr__(self) -> str:
-        return f"<Connection {self.number} {self.lane.value}>"
+        return f"<GrpcConnection {self.number} {self.lane.value}>"
 
     @property
     def bytes_sent(self) -> int:
@@ -145,17 +168,41 @@ class Connection:
     def close(self) -> None:
         for message in self._outgoing.end(at_once=True):
             self._dropped(message)
-        self._call.cancel()
-        self._channel.close()
+        with self._lock:
+            self._closed = True
+        if self._call is not None:
+            self._call.cancel()
+            self._channel.close()
+
+    def _connect(self) -> Iterator[bytes]:
+        """What will come from the worker; nothing if it was closed meanwhile."""
+        address = self._address()
+        with self._lock:
+            if self._closed:
+                return iter(())
+            self._channel = self._grpc.insecure_channel(
+                address, options=(*_CHANNEL, ("grpc.default_authority", self._authority))
+            )
+            # Without serializers what crosses is bytes; the stubs know no such call.
+            method: Any = self._channel.stream_stream(envelope.METHODS[self.lane], None, None)
+            call: Iterator[bytes] = method(self._outgoing)
+            self._call = call
+            return call
 
     def _read(self) -> None:
         reason = "the worker closed the connection"
         try:
-            for data in self._call:
+            for data in self._connect():
                 self._listener.came(self, data)
-        except grpc.RpcError as error:
+        except self._grpc.RpcError as error:
             reason = _words(error)
-        self._listener.ended(self, reason)
+        except OSError as error:  # a name that leads nowhere
+            reason = str(error)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            log.exception("connection %d cannot be read any more", self.number)
+        finally:  # a lane that never heard of its end would wait for ever
+            self._listener.ended(self, reason)
 
 
 def _words(error: Any) -> str:

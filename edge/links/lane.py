@@ -2,24 +2,29 @@
 
 Every connection it decides to open ends in exactly one `Close`. At most one is `current`: the newest that was
 welcomed. At most 4 are being tried at once; at most 2 that a newer one overtook are kept, for 30 s, because
-their replies still count. It tries for ever: backoff ≤ 1 s after a loss, 0.5 s or 2 s after a refusal.
+their replies still count. Where a name has several addresses the next one is tried beside a first that stays silent.
+It tries for ever: backoff ≤ 1 s after a loss, 0.5 s or 2 s after a refusal.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from edge.links.backoff import Backoff
+from edge.backoff import Backoff
 from edge.links.base import Connected, Disconnected, LinkEvent, Received, Refused
 from protos.wire.messages import ToAgent, ToWorker
-from protos.wire.session import Error, Lane, Ping, Pong, RejectReason, Welcome
+from protos.wire.session import Error, Goodbye, Lane, Ping, Pong, RejectReason, Welcome
 
 ATTEMPT_WITHIN_US = 2_000_000
 MOST_TRIED = 4
 MOST_SUPERSEDED = 2
 SUPERSEDED_FOR_US = 30_000_000
+# A worker that comes back is found, greeted and answering within 1.5 s.
+RETRY_FIRST_US = 100_000
+RETRY_MOST_US = 1_000_000
 REFUSED_AGAIN_US = 500_000
 REFUSED_FOR_GOOD_US = 2_000_000
+NEXT_ADDRESS_AFTER_US = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Greet:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     """Send a small message on this connection."""
 
     number: int
@@ -59,7 +64,7 @@ class Tell:
     event: LinkEvent
 
 
-Decision = Open | Greet | Answer | Close | Tell
+Decision = Open | Greet | Reply | Close | Tell
 LaneMessage = Welcome | Error | Ping
 """What a lane has to hear; any other message concerns the link's owner alone."""
 
@@ -93,16 +98,20 @@ class _Connection:
 
 
 class LaneMachine:
-    """`numbers` names connections and is shared by the lanes of a link. `current` may be read by any thread."""
+    """`numbers` names connections and is shared by the lanes of a link; `several` says whether another attempt leads
+    to another address. `current` may be read by any thread."""
 
-    def __init__(self, lane: Lane, numbers: Iterator[int]) -> None:
+    def __init__(
+        self, lane: Lane, numbers: Iterator[int], *, several: Callable[[], bool] = lambda: False
+    ) -> None:
         self.lane = lane
+        self._several = several
         self.current: int | None = None
         self.welcome: Welcome | None = None
         self._numbers = numbers
         self._connections: dict[int, _Connection] = {}  # oldest first
         self._retry_us: int | None = 0  # when to try again; None while one is tried or serves
-        self._backoff = Backoff()
+        self._backoff = Backoff(first_us=RETRY_FIRST_US, most_us=RETRY_MOST_US)
 
     def __repr__(self) -> str:
         states = " ".join(f"{c.number}:{c.state.value}" for c in self._connections.values())
@@ -117,7 +126,14 @@ class LaneMachine:
     def due_us(self) -> int | None:
         """When `look` has something to decide next, if nothing happens before."""
         ends = [c.end_us for c in self._connections.values()]
-        return min((t for t in (*ends, self._retry_us) if t is not None), default=None)
+        return min((t for t in (*ends, self._retry_us, self._next_address_us) if t is not None), default=None)
+
+    @property
+    def _next_address_us(self) -> int | None:
+        """When those that are tried have been silent for so long that another address is worth a try beside them."""
+        if self.current is not None or not 0 < len(self._connections) < MOST_TRIED or not self._several():
+            return None
+        return max(c.since_us for c in self._connections.values()) + NEXT_ADDRESS_AFTER_US
 
     def look(self, now_us: int, *, fresh: bool = False) -> Sequence[Decision]:
         """Time has passed; `fresh`: a connection beside those that exist is wanted."""
@@ -127,7 +143,8 @@ class LaneMachine:
                 continue
             old = connection.state is State.READY
             out += self._end(connection.number, "superseded" if old else "no answer from the worker", now_us)
-        due = self._retry_us is not None and now_us >= self._retry_us
+        dues = (self._retry_us, self._next_address_us)
+        due = any(due_us is not None and now_us >= due_us for due_us in dues)
         tried = sum(c.state is not State.READY for c in self._connections.values())
         if due or (fresh and tried < MOST_TRIED):
             self._retry_us = None
@@ -147,6 +164,16 @@ class LaneMachine:
     def lost(self, number: int, reason: str, now_us: int) -> Sequence[Decision]:
         """The transport is down, or never came up."""
         return self._end(number, reason, now_us)
+
+    def turned_down(self, number: int, reason: str, now_us: int) -> Sequence[Decision]:
+        """The owner has no use for the worker that `number` was welcomed by."""
+        if number not in self._connections:
+            return ()
+        serving = [c.number for c in self._connections.values() if c.state is State.READY]
+        if serving == [number]:  # nothing else serves: another attempt would lead there again
+            self._retry_us = now_us + REFUSED_FOR_GOOD_US
+        goodbye = () if self.state(number) is not State.READY else (Reply(number, Goodbye(reason=reason)),)
+        return (*goodbye, *self._end(number, reason, now_us))
 
     def heard(self, number: int, message: ToAgent, *, arrived_us: int, now_us: int) -> Sequence[Decision]:
         """A message came, also on an older connection."""
@@ -169,7 +196,7 @@ class LaneMachine:
             case Ping():
                 resident_us = now_us - arrived_us
                 pong = Pong(nonce=message.nonce, arrived_mono_us=arrived_us, resident_us=resident_us)
-                return (Answer(number, pong),)
+                return (Reply(number, pong),)
             case _:
                 return (Tell(Received(self.lane, number, message, arrived_us)),)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from edge.links.base import Deliver, Sent
 from edge.links.driver import Driver
-from edge.links.memory_connection import MOST_QUEUED, Air, Connection, WorkerEnd
+from edge.links.memory_connection import MOST_QUEUED, Air, MemoryConnection, WorkerEnd
 from pipelines.errors import NearfarError, Rejected
 from protos.endpoint import Endpoint
 from protos.wire import multipart
@@ -33,7 +33,7 @@ class MemoryLink:
         self._endpoint = endpoint
         self._clock_us = clock_us
         self._air = Air(clock_us=clock_us, delay_us=delay_us)
-        self._driver: Driver[Connection] = Driver(
+        self._driver: Driver[MemoryConnection] = Driver(
             name=name, dial=self._dial, clock_us=clock_us, greets_at_once=True
         )
         self._closing = False
@@ -67,8 +67,18 @@ class MemoryLink:
             self._driver.ask_fresh()
             self._air.changed.notify()
 
+    def refuse(self, connection: int, reason: str) -> None:
+        with self._air.changed:
+            self._driver.refuse(connection, reason)
+            self._air.changed.notify()
+
     def bytes_sent(self) -> int:
         return self._driver.bytes_sent()
+
+    @property
+    def attempts(self) -> int:
+        """Connections tried so far on both lanes, welcomed or not."""
+        return self._driver.attempts
 
     @property
     def too_large(self) -> int:
@@ -131,8 +141,8 @@ class MemoryLink:
             self._closing = True
         self._driver.close()
 
-    def _dial(self, lane: Lane, number: int) -> Connection:
-        return Connection(self._air, number=number, lane=lane)
+    def _dial(self, lane: Lane, number: int) -> MemoryConnection:
+        return MemoryConnection(self._air, number=number, lane=lane)
 
     def _sleep(self) -> bool:
         """Until there is something to do; False when the link is closing."""
@@ -149,18 +159,18 @@ class MemoryLink:
         dues = [due for c in connections if (due := c.due_us()) is not None]
         return min(self._driver.wait_us(), min(dues) - self._clock_us() if dues else 1 << 62)
 
-    def _serve(self, connection: Connection) -> None:
+    def _serve(self, connection: MemoryConnection) -> None:
         self._carry_up(connection)
         for reply in self._air.arrived(connection.down):
             self._reach_agent(connection, reply)
         if connection.ended:
             self._driver.lost(connection, connection.ended)
 
-    def _carry_up(self, connection: Connection) -> None:
+    def _carry_up(self, connection: MemoryConnection) -> None:
         for sent in self._air.arrived(connection.up):
             self._reach_worker(connection, sent)
 
-    def _reach_worker(self, connection: Connection, message: ToWorker) -> None:
+    def _reach_worker(self, connection: MemoryConnection, message: ToWorker) -> None:
         parts = multipart.pack_to_worker(message)
         connection.bytes_sent += sum(len(part) for part in parts)
         session = connection.session
@@ -175,7 +185,7 @@ class MemoryLink:
             log.exception("a message of agent %r could not be served", session.agent)
             session.refuse("this message could not be served; the worker's log says why")
 
-    def _reach_agent(self, connection: Connection, sent: ToAgent) -> None:
+    def _reach_agent(self, connection: MemoryConnection, sent: ToAgent) -> None:
         arrived_us = self._clock_us()
         try:
             message = multipart.unpack_to_agent(multipart.pack_to_agent(sent), agent=self._driver.agent)

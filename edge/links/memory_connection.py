@@ -49,7 +49,7 @@ class Air:
         return way[0][0] if way and not (self.stalled or self.cut) else None
 
 
-class Connection:
+class MemoryConnection:
     """One connection, as the link sees it. `broken` says why it is over, empty while it is not."""
 
     def __init__(self, air: Air, *, number: int, lane: Lane) -> None:
@@ -65,9 +65,7 @@ class Connection:
         self._air = air
 
     def __repr__(self) -> str:
-        return (
-            f"<Connection {self.number} {self.lane.value} {'gone' if self._gone else self.broken or 'sound'}>"
-        )
+        return f"<MemoryConnection {self.number} {self.lane.value} {'gone' if self._gone else self.broken or 'sound'}>"
 
     def control(self, message: ToWorker) -> None:
         self._air.put(self.up, message)
@@ -111,7 +109,7 @@ class Connection:
 class WorkerEnd:
     """A connection as the service's Peer."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: MemoryConnection) -> None:
         self._connection = connection
 
     def send(self, message: ToAgent) -> bool:

@@ -16,7 +16,8 @@ import zmq
 from edge.links.base import Deliver, Received, Sent
 from edge.links.driver import Driver
 from edge.links.lane import LaneMessage
-from edge.links.zmq_connection import GOODBYE_LINGER_MS, Connection
+from edge.links.names import LookUp, Names, look_up
+from edge.links.zmq_connection import ZmqConnection
 from pipelines.errors import Rejected
 from protos.wire import multipart
 from protos.wire.messages import ToWorker
@@ -31,15 +32,19 @@ CONGESTED_WAIT_MS = 5
 class ZmqLink:
     """A link to the worker at `url`; see `edge.links.base.Link` for the contract."""
 
-    def __init__(self, *, name: str, url: str, clock_us: Callable[[], int]) -> None:
+    def __init__(
+        self, *, name: str, url: str, clock_us: Callable[[], int], look_up: LookUp = look_up
+    ) -> None:
         self._name = name
-        self._address = url.removeprefix("zmq://")
+        self._names = Names(url.removeprefix("zmq://"), look_up=look_up)
         self._clock_us = clock_us
         self._lock = threading.Lock()
-        self._driver: Driver[Connection] = Driver(name=name, dial=self._dial, clock_us=clock_us)
+        self._driver: Driver[ZmqConnection] = Driver(
+            name=name, dial=self._dial, clock_us=clock_us, several=lambda: self._names.several
+        )
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._polled: dict[int, Connection] = {}  # by number
-        self._owner: dict[int, Connection] = {}  # by file descriptor
+        self._polled: dict[int, ZmqConnection] = {}  # by number
+        self._owner: dict[int, ZmqConnection] = {}  # by file descriptor
         self._poll = select.poll()
         self._poll.register(self._wake_fd, select.POLLIN)
         self._closing = False
@@ -71,8 +76,17 @@ class ZmqLink:
         self._driver.ask_fresh()
         self._wake()
 
+    def refuse(self, connection: int, reason: str) -> None:
+        self._driver.refuse(connection, reason)
+        self._wake()
+
     def bytes_sent(self) -> int:
         return self._driver.bytes_sent()
+
+    @property
+    def attempts(self) -> int:
+        """Connections tried so far on both lanes, welcomed or not."""
+        return self._driver.attempts
 
     @property
     def too_large(self) -> int:
@@ -108,37 +122,59 @@ class ZmqLink:
         except Exception:
             log.exception("link %s: its thread failed", self._name)
         self._closing = True
-        for connection in self._driver.say_goodbye():
-            connection.linger_ms = GOODBYE_LINGER_MS
+        self._driver.say_goodbye()
+        self._names.close()
         self._driver.close()
 
-    def _dial(self, lane: Lane, number: int) -> Connection:
-        return Connection(self._context, number=number, lane=lane, address=self._address)
+    def _dial(self, lane: Lane, number: int) -> ZmqConnection:
+        connection = ZmqConnection(self._context, number=number, lane=lane)
+        if self._names.is_address:
+            connection.reach(self._names.next(lane))
+            return connection
+        asking = threading.Thread(target=self._ask, args=(connection,), name=f"dial-{number}", daemon=True)
+        try:
+            asking.start()
+        except RuntimeError:  # no thread left: nobody would ever close this connection
+            connection.close()
+            raise
+        return connection
 
-    def _wait(self) -> list[tuple[Connection, bool]]:
+    def _ask(self, connection: ZmqConnection) -> None:
+        """Whoever answers for names may take its time: this connection waits for it, and no other."""
+        try:
+            connection.reach(self._names.next(connection.lane))
+        except OSError as error:
+            connection.broken = connection.broken or str(error)
+        self._wake()
+
+    def _wait(self) -> list[tuple[ZmqConnection, bool]]:
         """The connections to be served, and whether their monitors have something to say: those with news, or all
-        when it was woken or nothing happened."""
+        when it was woken, nothing happened, or one is new.
+
+        A descriptor tells only of what comes after its socket was found empty, so a new one is looked at at once.
+        """
         wait_us = self._driver.wait_us()
         if wait_us == 0:
             self._driver.look()
             wait_us = self._driver.wait_us()
         connections = self._driver.connections
-        if self._polled != connections:
+        changed = self._polled != connections
+        if changed:
             self._watch(tuple(connections.values()))
-        wait_ms = -(-wait_us // 1000)
+        wait_ms = 0 if changed else -(-wait_us // 1000)
         for connection in self._polled.values():
             if connection.broken:  # noticed while sending: no event will tell of it
                 wait_ms = 0
             elif connection.waits_to_send:
                 wait_ms = min(wait_ms, CONGESTED_WAIT_MS)
         ready = [fd for fd, _ in self._poll.poll(wait_ms)]
-        if ready and self._wake_fd not in ready:
+        if ready and self._wake_fd not in ready and not changed:
             return [(self._owner[fd], fd == self._owner[fd].monitor_fd) for fd in ready]
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._wake_fd)
         return [(connection, True) for connection in self._polled.values()]
 
-    def _watch(self, connections: tuple[Connection, ...]) -> None:
+    def _watch(self, connections: tuple[ZmqConnection, ...]) -> None:
         for fd in self._owner:
             self._poll.unregister(fd)
         self._polled = {c.number: c for c in connections}
@@ -146,7 +182,7 @@ class ZmqLink:
         for fd in self._owner:
             self._poll.register(fd, select.POLLIN)
 
-    def _serve(self, connection: Connection, *, look_at_monitor: bool) -> None:
+    def _serve(self, connection: ZmqConnection, *, look_at_monitor: bool) -> None:
         """What the monitor says, then what waits to be sent, then what came, to the last message.
 
         In this order: sending may use up the descriptor's word that something came in.
@@ -163,7 +199,7 @@ class ZmqLink:
         if connection.broken and connection.number in self._driver.connections:
             self._driver.lost(connection, connection.broken)
 
-    def _read(self, connection: Connection) -> None:
+    def _read(self, connection: ZmqConnection) -> None:
         # A message may end this connection; what comes after it is nobody's.
         while connection.number in self._driver.connections and (parts := connection.receive()) is not None:
             arrived_us = self._clock_us()

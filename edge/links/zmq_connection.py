@@ -17,7 +17,7 @@ from edge.links.lane import ATTEMPT_WITHIN_US
 from protos.wire import multipart
 from protos.wire.live import Cancel, FrameHead
 from protos.wire.messages import ToWorker
-from protos.wire.session import Lane
+from protos.wire.session import Goodbye, Lane
 
 SEND_HIGH_WATER = 16  # messages: eight frames of head and body
 ZERO_COPY_BYTES = 262_144  # below, copying costs less than the thread that must free the buffer later
@@ -35,20 +35,26 @@ _ENDED = (
 )
 
 
-class Connection:
+class ZmqConnection:
     """`number` rises with every connection of a link."""
 
-    def __init__(
-        self, context: "zmq.Context[zmq.Socket[bytes]]", *, number: int, lane: Lane, address: str
-    ) -> None:
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", *, number: int, lane: Lane) -> None:
         self.number = number
         self.lane = lane
         self.broken = ""
         self.bytes_sent = 0
-        self.linger_ms = 0
+        self._linger_ms = 0
+        self._closed = False
         self._lock = threading.Lock()
         self._control: deque[multipart.Parts] = deque(maxlen=64)
         self.dealer = context.socket(zmq.DEALER)
+        try:
+            self._open()
+        except zmq.ZMQError:  # no descriptor left: nobody would ever close this socket
+            self.dealer.close(0)
+            raise
+
+    def _open(self) -> None:
         self.dealer.setsockopt(zmq.LINGER, 0)
         self.dealer.setsockopt(zmq.IPV6, 1)
         self.dealer.setsockopt(zmq.IMMEDIATE, 1)
@@ -61,13 +67,19 @@ class Connection:
         # Each becomes readable once when something happens, and stays silent until all of it was read.
         self.dealer_fd = self.dealer.fileno()
         self.monitor_fd = self.monitor.fileno()
-        try:
-            self.dealer.connect(f"tcp://{address}")
-        except zmq.ZMQError as error:  # a name that is no name; tried again like any other failure
-            self.broken = str(error)
+
+    def reach(self, address: str) -> None:
+        """Begin to connect to `address:port`, from any thread; what is wrong with it makes the connection `broken`."""
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                self.dealer.connect(f"tcp://{address}")
+            except zmq.ZMQError as error:  # no such address; tried again like any other failure
+                self.broken = str(error)
 
     def __repr__(self) -> str:
-        return f"<Connection {self.number} {self.lane.value} {self.broken or 'sound'}>"
+        return f"<ZmqConnection {self.number} {self.lane.value} {self.broken or 'sound'}>"
 
     def happened(self) -> list[bool]:
         """What the monitor says since the last look: True = handshake done, False = the connection ended."""
@@ -91,6 +103,8 @@ class Connection:
 
     def control(self, message: ToWorker) -> None:
         """Send a small message, as soon as there is room: the oldest waiting one gives way."""
+        if isinstance(message, Goodbye):
+            self._linger_ms = GOODBYE_LINGER_MS
         with self._lock:
             self._control.append(multipart.pack_to_worker(message))
             self._flush()
@@ -149,8 +163,9 @@ class Connection:
         return True
 
     def close(self) -> None:
-        """What is still under way gets `linger_ms`; the socket's own thread waits, not this one."""
+        """A Goodbye still under way gets GOODBYE_LINGER_MS; the socket's own thread waits, not this one."""
         with self._lock:
+            self._closed = True
             self.dealer.disable_monitor()
             self.monitor.close(0)
-            self.dealer.close(self.linger_ms)
+            self.dealer.close(self._linger_ms)

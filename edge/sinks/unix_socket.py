@@ -11,7 +11,6 @@ import logging
 import select
 import socket
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -20,6 +19,7 @@ from edge.frame_lines import answer_line
 from edge.sinks import socket_file
 from edge.sinks.backlog import Backlog
 from pipelines.result import Answer
+from pipelines.runtime import monotonic_us
 
 log = logging.getLogger(__name__)
 
@@ -29,11 +29,8 @@ HOPELESS_US = 10_000_000
 _KERNEL_BUFFER_BYTES = 64 * 1024  # what lies there can not be replaced by newer answers, so not more
 _FAREWELL_US = 200_000
 _LOOK_EVERY_MS = 1000
+_ACCEPT_AGAIN_US = 1_000_000  # after the kernel had no descriptor left for a connection
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
-
-
-def _monotonic_us() -> int:
-    return time.monotonic_ns() // 1000
 
 
 class _Reader:
@@ -78,14 +75,16 @@ class UnixSocketSink:
     connections beyond MAX_READERS. `write` is for one thread; the rest happens on a thread of its own.
     """
 
-    def __init__(self, *, path: Path, mode: int = 0o660, clock_us: Callable[[], int] = _monotonic_us) -> None:
-        self._path = path
+    def __init__(self, *, path: Path, mode: int = 0o660, clock_us: Callable[[], int] = monotonic_us) -> None:
+        self.path = path
         self._clock_us = clock_us
         self._lock = threading.Lock()
         self._readers: dict[int, _Reader] = {}
         self._missed_by_gone = 0
         self.turned_away = 0
         self._closing = False
+        self._accept_us = 0  # when to look for new connections again
+        self._accept_error = ""
         self._listener, self._inode = socket_file.listen(path, mode)
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_out.setblocking(False)
@@ -106,6 +105,12 @@ class UnixSocketSink:
     def missed(self) -> int:
         with self._lock:
             return self._missed_by_gone + sum(r.backlog.missed for r in self._readers.values())
+
+    @property
+    def behind(self) -> bool:
+        """Whether lines wait for a reader that did not take them at once."""
+        with self._lock:
+            return any(reader.backlog for reader in self._readers.values())
 
     def counts(self) -> dict[str, int]:
         return {"readers": self.readers, "missed_by_readers": self.missed, "turned_away": self.turned_away}
@@ -149,10 +154,10 @@ class UnixSocketSink:
         self._listener.setblocking(False)
         while not self._closing:
             self._turn(_LOOK_EVERY_MS, accept=True)
-        socket_file.remove(self._path, self._inode)
+        socket_file.remove(self.path, self._inode)
         self._listener.close()
         end_us = self._clock_us() + _FAREWELL_US
-        while self._behind() and (left_us := end_us - self._clock_us()) > 0:
+        while self.behind and (left_us := end_us - self._clock_us()) > 0:
             self._turn(max(1, left_us // 1000), accept=False)
         with self._lock:
             for fd in list(self._readers):
@@ -163,7 +168,7 @@ class UnixSocketSink:
         poll = select.poll()
         poll.register(self._wake_in, select.POLLIN)
         listener = self._listener.fileno()
-        if accept:
+        if accept and self._clock_us() >= self._accept_us:
             poll.register(listener, select.POLLIN)
         with self._lock:
             for fd, reader in self._readers.items():
@@ -193,10 +198,15 @@ class UnixSocketSink:
             connection, _ = self._listener.accept()
         except (BlockingIOError, ConnectionError):
             return
-        except OSError as error:  # out of file descriptors, say: later ones may be luckier
-            log.warning("answer socket %s: %s", self._path, error)
-            time.sleep(0.1)
+        except (
+            OSError
+        ) as error:  # out of file descriptors, say: who waits is served when there are some again
+            if str(error) != self._accept_error:
+                self._accept_error = str(error)
+                log.warning("answer socket %s: no new reader can be served: %s", self.path, error)
+            self._accept_us = self._clock_us() + _ACCEPT_AGAIN_US
             return
+        self._accept_error = ""
         with self._lock:
             if len(self._readers) < MAX_READERS:
                 self._readers[connection.fileno()] = _Reader(connection, self._clock_us())
@@ -214,7 +224,7 @@ class UnixSocketSink:
                 if reader.backlog and now_us - reader.progress_us >= HOPELESS_US:
                     log.warning(
                         "answer socket %s: a reader took nothing for %d s and is disconnected",
-                        self._path,
+                        self.path,
                         HOPELESS_US // 1_000_000,
                     )
                     self._leave(fd)
@@ -224,10 +234,6 @@ class UnixSocketSink:
         reader.backlog.give_up()
         self._missed_by_gone += reader.backlog.missed
         reader.connection.close()
-
-    def _behind(self) -> bool:
-        with self._lock:
-            return any(reader.backlog for reader in self._readers.values())
 
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -10,11 +10,13 @@ from edge.capture.kinds import SOURCES
 from edge.config import PipelineConfig, load_pipeline, warnings
 from edge.links.kinds import LINKS
 from edge.sinks.kinds import SINKS
+from nearfar.agent_page import need_metrics
 from nearfar.cli import options
-from nearfar.cli.edge import need_metrics
+from pipelines.codecs.kinds import CODECS
 from pipelines.detectors.kinds import DETECTORS
 from pipelines.document import Document
 from pipelines.errors import ConfigError, Problem
+from pipelines.gates.kinds import GATES
 from pipelines.registry import Kind
 from pipelines.units import format_duration, format_extent, format_size
 
@@ -68,10 +70,14 @@ def _need_extras(kinds: Iterator[tuple[str, Kind]], file: Path) -> None:
 def _pipeline_kinds(config: PipelineConfig) -> Iterator[tuple[str, Kind]]:
     for name, stream in config.streams.items():
         yield f"streams.{name}.source", SOURCES[stream.source.kind]
+        if stream.gate is not None:
+            yield f"streams.{name}.gate", GATES[stream.gate.kind]
     if config.near is not None:
         yield "near.detector", DETECTORS[config.near.detector.kind]
     for name, link in config.links.items():
         yield f"links.{name}.url", LINKS[link.url.partition("://")[0]]
+    for position, rung in enumerate(config.scheduler.ladder):
+        yield f"scheduler.ladder.{position}.codec", CODECS[rung.codec]
     for position, sink in enumerate(config.sinks):
         yield f"sinks.{position}", SINKS[sink.kind]
 

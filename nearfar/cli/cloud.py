@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from nearfar import process
+from nearfar import bounded, process
 from nearfar.cli import options
 
 
@@ -36,11 +36,17 @@ def command(worker: Path | None, overrides: tuple[str, ...], log_level: str) -> 
         not_ready=running.not_ready,
         metrics=running.metrics_text,
     ) as http:
-        if not process.start_unless_stopped(stop, running.start):
-            process.leave(process.DONE)  # stopped before it served anybody
+        try:
+            bounded.unless_stopped(stop, running.start)
+        except bounded.StoppedError:  # before it served anybody
+            process.leave(process.DONE)
         addresses = {} if http is None else {"http": http}
         process.ready(**running.ready_fields(), **addresses)
         stop.wait()
         clean = running.drain()
+        if (
+            running.left_behind
+        ):  # a run without end, or the disk: nothing but the end of the process ends them
+            process.leave(process.DONE if clean else process.FAILED)
     if not clean:
         sys.exit(process.FAILED)

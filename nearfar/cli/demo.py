@@ -1,7 +1,6 @@
 """`nearfar demo`: the main job in one command."""
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from pipelines.errors import ConfigError
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("runs/demo"),
     show_default=True,
-    help="Where the run is written; an earlier demo there is replaced.",
+    help="Where the run is written: a new or empty folder, or one an earlier demo wrote, which is replaced.",
 )
 @click.option(
     "--assets",
@@ -41,6 +40,7 @@ def command(out: Path, assets: Path, link: str) -> None:
         from rich.console import Console  # noqa: PLC0415 - an extra, loaded only here
         from rich.table import Table  # noqa: PLC0415
 
+        from nearfar.demo.folder import prepare  # noqa: PLC0415
         from nearfar.demo.run import run  # noqa: PLC0415
         from nearfar.demo.verdict import checks, paragraph  # noqa: PLC0415
         from nearfar.demo.view import View  # noqa: PLC0415
@@ -52,10 +52,7 @@ def command(out: Path, assets: Path, link: str) -> None:
     check_installed()
     found = locate(assets)
     out = out.resolve()
-    if (out / "pipeline.yaml").exists() or not out.exists():
-        shutil.rmtree(out, ignore_errors=True)
-    elif any(out.iterdir()):
-        raise ConfigError(f"{out} holds something else than a demo; choose another folder with --out")
+    prepare(out)
     console = Console()
     console.print(
         "[bold]nearfar demo[/]: CenterFace 192x160 near, 320x224 far, a street clip at 25 fps, deadline 100 ms"

@@ -9,6 +9,7 @@ import click
 
 from nearfar import process
 from nearfar.cli import options
+from pipelines.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from nearfar.doctor.finding import Finding
@@ -29,12 +30,16 @@ def command(pipeline: Path, overrides: tuple[str, ...], as_json: bool) -> None: 
     """
     process.set_up_logging("error")
     from edge.config import load_pipeline, warnings  # noqa: PLC0415 - cv2 and the engines load only when it is run
-    from nearfar.doctor.bounded import anything_hangs  # noqa: PLC0415
+    from nearfar.bounded import anything_hangs  # noqa: PLC0415
     from nearfar.doctor.examination import examine  # noqa: PLC0415
     from nearfar.doctor.finding import Level, ok, warn  # noqa: PLC0415
     from pipelines import runtime  # noqa: PLC0415
+    from pipelines.document import Document  # noqa: PLC0415
 
     runtime.tune()
+    if "streams" not in (keys := set(Document.read(pipeline).data)) and keys & {"listen", "models"}:
+        words = "is a worker's file; a doctor examines the pipeline of a gateway, up to its worker"
+        raise ConfigError(Problem(words, file=str(pipeline)))
     config = load_pipeline(pipeline, overrides)
     found: list[Finding] = []
 
@@ -43,9 +48,9 @@ def command(pipeline: Path, overrides: tuple[str, ...], as_json: bool) -> None: 
         if not as_json:
             click.echo(_line(finding))
 
-    tell(ok("file", f"{pipeline} is right"))
+    tell(ok("file", words=f"{pipeline} is right"))
     for sentence in warnings(config):
-        tell(warn("file", sentence))
+        tell(warn("file", words=sentence))
     for finding in examine(config):
         tell(finding)
     failed = [f.layer for f in found if f.level is Level.FAIL]

@@ -2,66 +2,15 @@
 
 import json
 import sys
-from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from nearfar import __version__, process
+from nearfar import __version__, bounded, process
+from nearfar.agent_page import AgentPage
 from nearfar.cli import options
-from pipelines.errors import ConfigError, Problem
 
-if TYPE_CHECKING:
-    from edge.agent import Agent
-    from edge.config import PipelineConfig
-
-METRICS_NEED = "prometheus_client"
 CANCELLED_WITHIN_S = 1.0
-
-
-def need_metrics(config: "PipelineConfig", file: Path) -> None:
-    """Raises ConfigError when `config` has an `http` block and the extra behind it is not installed."""
-    if config.http is not None and find_spec(METRICS_NEED) is None:
-        words = f"needs {METRICS_NEED}; run: pip install 'nearfar[metrics]', or leave http out"
-        raise ConfigError(Problem(words, "http", str(file)))
-
-
-class Page:
-    """What the agent's `/readyz` and `/metrics` say from before it is built until it has ended.
-
-    Raises ConfigError when `config` asks for it and the extra `metrics` is not installed.
-    """
-
-    def __init__(self, config: "PipelineConfig", file: Path) -> None:
-        need_metrics(config, file)
-        self._config = config
-        self._agent: Agent | None = None
-        self._text: Callable[[], bytes] = bytes
-
-    def shows(self, agent: "Agent") -> None:
-        """From now on the page is about `agent`."""
-        self._agent = agent
-        if self._config.http is None:
-            return
-        from edge.metrics import AgentMetrics  # noqa: PLC0415 - an extra
-
-        self._text = AgentMetrics(
-            agent.vitals,
-            agent=agent.identity.agent,
-            run=agent.identity.run.hex(),
-            policy=self._config.scheduler.policy,
-            version=__version__,
-            deadline_us=self._config.deadline,
-            outbox_max_bytes=self._config.outbox.max_bytes,
-        ).text
-
-    def not_ready(self) -> list[str]:
-        return ["it is starting"] if self._agent is None else self._agent.not_ready()
-
-    def metrics(self) -> bytes:
-        return self._text()
 
 
 @click.command(name="edge")
@@ -94,20 +43,19 @@ def command(
 
     runtime.tune()
     config = load_pipeline(pipeline, overrides)
-    page = Page(config, pipeline)
+    page = AgentPage(config, pipeline)
     with serving(config.http, key="http.address", not_ready=page.not_ready, metrics=page.metrics) as http:
-        made: list[Agent] = []
 
-        def build() -> None:
+        def build() -> Agent:
             software = f"nearfar/{__version__}"
-            made.append(Agent(config, run_dir=run_dir, max_frames=frames, software=software, cancel=loading))
+            return Agent(config, run_dir=run_dir, max_frames=frames, software=software, cancel=loading)
 
         try:
-            if not process.start_unless_stopped(stop, build, patience_s=CANCELLED_WITHIN_S):
-                process.leave(process.DONE)
+            agent = bounded.unless_stopped(stop, build, patience_s=CANCELLED_WITHIN_S)
+        except bounded.StoppedError:
+            process.leave(process.DONE)
         except Cancelled:  # stopped before it began: nothing was captured
             return
-        (agent,) = made
         page.shows(agent)
         agent.start(
             ready=lambda: process.ready(

@@ -6,12 +6,11 @@ Bounded by 2 s in all, name lookup included. Goes straight to the host: proxies 
 import urllib.error
 import urllib.request
 from http.client import HTTPException
-from queue import Empty, SimpleQueue
-from threading import Thread
 from urllib.parse import urlsplit
 
 import click
 
+from nearfar.bounded import LateError, seconds, within
 from pipelines.errors import Retryable
 
 WITHIN_S = 2.0
@@ -35,25 +34,13 @@ def command(url: str) -> None:
 
 def ask(url: str, *, within_s: float) -> tuple[int, str]:
     """Status and first line of an http URL. Raises Retryable when there is no answer in `within_s` seconds."""
-    answer: SimpleQueue[tuple[int, str] | Exception] = SimpleQueue()
-
-    def get() -> None:
-        try:
-            answer.put(_get(url, within_s))
-        except (OSError, HTTPException, ValueError) as error:
-            answer.put(error)
-
     # A socket's time-out bounds each step, not their sum, and a name lookup has none: the thread bounds it all.
-    Thread(target=get, name="health", daemon=True).start()
     try:
-        got = answer.get(timeout=within_s)
-    except Empty:
-        got = TimeoutError()
-    if isinstance(got, Exception):
-        reason = got.reason if isinstance(got, urllib.error.URLError) else got
-        late = isinstance(reason, TimeoutError)
-        raise Retryable(f"{url}: {f'no answer within {within_s:g} s' if late else reason}") from got
-    return got
+        return within(within_s, lambda: _get(url, within_s), what="the page")
+    except (LateError, OSError, HTTPException, ValueError) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        late = isinstance(reason, LateError | TimeoutError)
+        raise Retryable(f"{url}: {f'no answer within {seconds(within_s)}' if late else reason}") from error
 
 
 def _get(url: str, timeout_s: float) -> tuple[int, str]:

@@ -96,10 +96,11 @@ def ready_line(process: subprocess.Popen[str], log: Path) -> dict[str, Any]:
 
 
 def run(out: Path, assets: Assets, view: View, *, link: str) -> Evidence:
-    """The demo from start to evidence over a kind of link; everything it writes lies in `out`."""
-    out.mkdir(parents=True, exist_ok=True)
+    """The demo from start to evidence over a kind of link; everything it writes lies in `out`, which is there and empty."""
     worker_yaml = out / "worker.yaml"
-    worker_yaml.write_text(WORKER_YAML.format(state=out / "worker", model=assets.model, link=link))
+    worker_yaml.write_text(
+        WORKER_YAML.format(state=_quoted(out / "worker"), model=_quoted(assets.model), link=link)
+    )
     with child(["cloud", str(worker_yaml)], out / "worker.log") as worker:
         ready = ready_line(worker, out / "worker.log")
         relay = Relay(listen="127.0.0.1:0", to=str(ready[link]).partition("://")[2])
@@ -118,7 +119,11 @@ def _drive(out: Path, assets: Assets, relay: Relay, view: View, link: str) -> li
     pipeline_yaml = out / "pipeline.yaml"
     pipeline_yaml.write_text(
         PIPELINE_YAML.format(
-            state=out / "gateway", clip=assets.clip, model=assets.model, link=link, address=relay.address
+            state=_quoted(out / "gateway"),
+            clip=_quoted(assets.clip),
+            model=_quoted(assets.model),
+            link=link,
+            address=relay.address,
         )
     )
     seconds = sum(p.seconds for p in PHASES)
@@ -177,6 +182,11 @@ def _evidence(out: Path, moments: list[Moment], store: str) -> Evidence:
         summary=summary,
         clip_frames=CLIP_FRAMES,
     )
+
+
+def _quoted(path: Path) -> str:
+    """A path as YAML: whatever signs are in it, they are only its name."""
+    return json.dumps(str(path), ensure_ascii=False)
 
 
 def _tail(log: Path, lines: int = 15) -> str:

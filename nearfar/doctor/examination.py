@@ -11,16 +11,17 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from edge.agent import monotonic_us
 from edge.config import PipelineConfig
 from edge.scheduling.rung import Rung
+from nearfar.bounded import within
 from nearfar.doctor import far, machine, near, network, streams
-from nearfar.doctor.bounded import Limit, allowance, within, words_of
-from nearfar.doctor.finding import Finding, Level, fail, ok, skipped
+from nearfar.doctor.finding import Finding, Level, fail, ok, skipped, words_of
+from nearfar.doctor.limits import Limit, allowance
 from nearfar.doctor.near import NearCost
 from nearfar.doctor.streams import Seen
 from pipelines.codecs.base import Codec
 from pipelines.codecs.kinds import CODECS
+from pipelines.runtime import monotonic_us
 from protos.wire.session import Welcome
 
 _LINK_LAYERS = ("dns", "tcp", "protocol", "hello", "model", "rtt", "bandwidth", "deadline")
@@ -62,11 +63,11 @@ def examine(config: PipelineConfig) -> Iterator[Finding]:
         else:
             yield said
     if config.near is not None and config.scheduler.policy != "far_only":
-        yield near.check_cpu(cost, fps=fps, cores=machine.cores())
+        yield near.check_cpu(cost, fps=fps, cores=machine.cores(), unseen=len(config.streams) - len(seen))
     yield from found
     welcome = None
     if reached and limit(_FAR_NEEDS_S) < _FAR_NEEDS_S:
-        yield from (skipped(layer, "other layers took all the time") for layer in _LINK_LAYERS[3:])
+        yield from (skipped(layer, why="other layers took all the time") for layer in _LINK_LAYERS[3:])
     elif reached:
         for said_of in _far(config, seen, fps=fps, gently=runs, limit=limit):
             if isinstance(said_of, Welcome):
@@ -102,7 +103,7 @@ def _way(config: PipelineConfig, limit: Limit) -> tuple[Sequence[Finding], bool]
 def _not_checked(failed: str) -> list[Finding]:
     """The layers of a link behind the one that failed."""
     behind = _LINK_LAYERS[_LINK_LAYERS.index(failed) + 1 :]
-    return [skipped(layer, f"{failed} failed") for layer in behind]
+    return [skipped(layer, why=f"{failed} failed") for layer in behind]
 
 
 def _far(
@@ -121,7 +122,7 @@ def _far(
             yield from _not_checked("rtt")
             return
         if not seen:
-            yield from (skipped(layer, "no stream gave a picture") for layer in ("bandwidth", "deadline"))
+            yield from (skipped(layer, why="no stream gave a picture") for layer in ("bandwidth", "deadline"))
             return
         payload = None
         for said in _encoded(config, seen[0], welcome):
@@ -130,7 +131,7 @@ def _far(
             else:
                 yield said
         if payload is None:
-            yield from (skipped(layer, "no payload could be made") for layer in ("bandwidth", "deadline"))
+            yield from (skipped(layer, why="no payload could be made") for layer in ("bandwidth", "deadline"))
             return
         finding, rate = far.check_bandwidth(
             met,
@@ -143,7 +144,7 @@ def _far(
         )
         yield finding
         if rate is None:
-            yield skipped("deadline", "the bandwidth is not known")
+            yield skipped("deadline", why="the bandwidth is not known")
             return
         yield far.check_deadline(
             config, rtt_us=rtt_us, rate=rate, frame_bytes=payload.size_bytes, encode_us=payload.encode_us
@@ -162,18 +163,19 @@ def _encoded(config: PipelineConfig, stream: Seen, welcome: Welcome) -> Iterator
         data, encoding = within(
             _ENCODE_WITHIN_S,
             lambda: codec.encode(stream.picture, quality=step.wire_quality, size=size),
-            "encoding",
+            what="encoding",
         )
     except Exception as error:  # noqa: BLE001 - whatever a codec throws is what is to be told
-        yield fail("payload", words_of(error), "choose another codec in scheduler.ladder")
+        yield fail("payload", words=words_of(error), advice="choose another codec in scheduler.ladder")
         return
     encode_us = monotonic_us() - begun_us
     words = f"{step.codec} {encoding.width_px}x{encoding.height_px}: {len(data) / 1000:.1f} kB in {encode_us / 1000:.1f} ms"
     if len(data) > welcome.limits.message_bytes:
         words += f", the worker takes {welcome.limits.message_bytes / 1000:.0f} kB"
-        yield fail("payload", words, "lower quality or scale, or raise limits.message of the worker")
+        advice = "lower quality or scale, or raise limits.message of the worker"
+        yield fail("payload", words=words, advice=advice)
         return
-    yield ok("payload", words)
+    yield ok("payload", words=words)
     yield _Payload(size_bytes=len(data), encode_us=encode_us)
 
 

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from edge.agent import monotonic_us
 from edge.config import PipelineConfig
 from edge.links.base import Connected, Link, LinkEvent, Received, Refused, Sent
 from edge.links.kinds import LINKS
-from nearfar.doctor.bounded import Limit, as_asked
+from nearfar.bounded import seconds
 from nearfar.doctor.finding import Finding, fail, ok, warn
+from nearfar.doctor.limits import Limit, as_asked
 from pipelines.frame import Encoding, new_run
+from pipelines.runtime import monotonic_us
 from pipelines.units import format_extent
 from pipelines.windows import quantile
 from protos.wire.live import FrameBody, FrameHead
@@ -113,32 +114,35 @@ def check_hello(
             lanes[event.lane] = event.welcome
         return event if isinstance(event, Refused) else True if len(lanes) == len(Lane) else None
 
-    answer = met.until(greeted, within_s=limit(WITHIN_S))
+    limit_s = limit(WITHIN_S)
+    answer = met.until(greeted, within_s=limit_s)
     if isinstance(answer, Refused):
         return list(_refusal(config, answer)), None
     welcome = lanes.get(Lane.LIVE)
     if welcome is None:
-        words = f"connected, and no welcome within {WITHIN_S:g} s"
+        words = f"no welcome within {seconds(limit_s)}"
         advice = (
             "the worker hangs or is overloaded: look at its log and its /readyz; a proxy may hold the port"
         )
-        return [fail("hello", words, advice)], None
-    findings = [ok("hello", f"welcomed, protocol {welcome.protocol}, record store {welcome.store_id[:8]}")]
+        return [fail("hello", words=words, advice=advice)], None
+    words = f"welcomed, protocol {welcome.protocol}, record store {welcome.store_id[:8]}"
+    findings = [ok("hello", words=words)]
     if Lane.BULK not in lanes:
-        words = "the live lane was welcomed, the bulk lane was not: the outbox would stay full"
-        findings.append(
-            warn("bulk", words, "look at the worker's log; some proxies allow one connection only")
-        )
+        words = f"the live lane was welcomed, the bulk lane was not within {seconds(limit_s)}: without it the outbox stays full"
+        advice = "look at the worker's log; some proxies allow one connection only"
+        findings.append(warn("bulk", words=words, advice=advice))
     model = welcome.models[0] if welcome.models else None
     if model is None:
-        return [*findings, fail("model", "the worker serves no model", "give it one in models")], None
+        return [
+            *findings,
+            fail("model", words="the worker serves no model", advice="give it one in models"),
+        ], None
     size = format_extent((model.input_width_px, model.input_height_px))
-    findings.append(
-        ok("model", f"{model.name} at {size}, {len(model.labels)} labels, sha256 {model.sha256[:12]}")
-    )
+    words = f"{model.name} at {size}, {len(model.labels)} label{'s' if len(model.labels) != 1 else ''}, sha256 {model.sha256[:12]}"
+    findings.append(ok("model", words=words))
     limits, credit = welcome.limits, welcome.credit
     words = f"messages up to {limits.message_bytes >> 10} KiB, {credit.frames} frames in flight"
-    findings.append(ok("limits", words))
+    findings.append(ok("limits", words=words))
     return findings, welcome
 
 
@@ -146,22 +150,22 @@ def _refusal(config: PipelineConfig, refused: Refused) -> Iterator[Finding]:
     text = refused.error.text
     match refused.error.reason:
         case RejectReason.NO_MODEL:
-            yield ok("hello", "the worker answers this agent")
+            yield ok("hello", words="the worker answers this agent")
             wanted = f"far.model {config.far.model}" if config.far.model else "its default model"
-            yield fail(
-                "model", f"{wanted}: {text}", "name a model it has in far.model, or add it to the worker"
-            )
+            advice = "name a model it has in far.model, or add it to the worker"
+            yield fail("model", words=f"{wanted}: {text}", advice=advice)
         case RejectReason.VERSION:
-            yield fail("hello", text, "install the same version of nearfar on both sides")
+            yield fail("hello", words=text, advice="install the same version of nearfar on both sides")
         case RejectReason.DRAINING:
-            yield fail("hello", text, "wait until it has started again")
+            yield fail("hello", words=text, advice="wait until it has started again")
         case _:
-            yield fail("hello", text, "mend what the worker complains about")
+            yield fail("hello", words=text, advice="mend what the worker complains about")
 
 
 def check_rtt(config: PipelineConfig, met: Visit, *, limit: Limit = as_asked) -> tuple[Finding, int | None]:
     """The median round trip in µs, against the band."""
-    until_s = time.monotonic() + limit(PINGS_WITHIN_S)
+    limit_s = limit(PINGS_WITHIN_S)
+    until_s = time.monotonic() + limit_s
     trips: list[int] = []
     while len(trips) < PINGS and (left_s := until_s - time.monotonic()) > 0:
         took_us = met.ping(within_s=left_s)
@@ -169,10 +173,9 @@ def check_rtt(config: PipelineConfig, met: Visit, *, limit: Limit = as_asked) ->
             break
         trips.append(took_us)
     if not trips:
-        words = f"no ping came back within {PINGS_WITHIN_S:g} s"
-        return fail(
-            "rtt", words, "the worker or the way to it stalls: look at its load and at the network"
-        ), None
+        words = f"no ping came back within {seconds(limit_s)}"
+        advice = "the worker or the way to it stalls: look at its load and at the network"
+        return fail("rtt", words=words, advice=advice), None
     trips.sort()
     p50_us = int(quantile(trips, 0.5))
     band = config.rtt_budget
@@ -182,11 +185,12 @@ def check_rtt(config: PipelineConfig, met: Visit, *, limit: Limit = as_asked) ->
     )
     if p50_us > band.fall_back_above:
         advice = "every frame is answered near; a worker nearby, another network, or a later deadline helps"
-        return warn("rtt", words, advice), p50_us
+        return warn("rtt", words=words, advice=advice), p50_us
     if p50_us > band.return_below:
         words += ": once over budget it would not come back"
-        return warn("rtt", words, "raise rtt_budget.return_below, or find a quicker way"), p50_us
-    return ok("rtt", words), p50_us
+        advice = "raise rtt_budget.return_below, or find a quicker way"
+        return warn("rtt", words=words, advice=advice), p50_us
+    return ok("rtt", words=words), p50_us
 
 
 def check_bandwidth(
@@ -203,13 +207,14 @@ def check_bandwidth(
     most = min(LARGEST_PROBE_BYTES, welcome.limits.message_bytes // 2, welcome.credit.bytes)
     size = max(1, min(max(frame_bytes, LEAST_PROBE_BYTES) if gently else LARGEST_PROBE_BYTES, most))
     head, body = _probe(size)
-    took_us = met.ping(head, body, within_s=limit(BANDWIDTH_WITHIN_S))
+    limit_s = limit(BANDWIDTH_WITHIN_S)
+    took_us = met.ping(head, body, within_s=limit_s)
     need = frame_bytes * fps
     needed = f"{frame_bytes / 1000:.1f} kB a frame × {fps:g} frames/s need {_mbit(need)}"
     if took_us is None:
-        words = f"{size / 1000:.0f} kB did not cross within {BANDWIDTH_WITHIN_S:g} s; {needed}"
+        words = f"{size / 1000:.0f} kB did not cross within {seconds(limit_s)}; {needed}"
         advice = "large packets may be lost on the way (MTU), or the uplink is very slow"
-        return warn("bandwidth", words, advice), None
+        return warn("bandwidth", words=words, advice=advice), None
     crossing_us = max(_TOO_QUICK_US, took_us - rtt_us)
     rate = size / crossing_us * 1e6
     least = "at least " if took_us - rtt_us <= _TOO_QUICK_US else "about "
@@ -218,8 +223,8 @@ def check_bandwidth(
         advice = (
             "fewer frames are offloaded than come; lower quality, scale or frames per second, or add a gate"
         )
-        return warn("bandwidth", words, advice), rate
-    return ok("bandwidth", words), rate
+        return warn("bandwidth", words=words, advice=advice), rate
+    return ok("bandwidth", words=words), rate
 
 
 def check_deadline(
@@ -229,12 +234,9 @@ def check_deadline(
     needed_us = encode_us + rtt_us + frame_bytes / rate * 1e6 + config.scheduler.hedge.margin
     words = f"a far answer takes {needed_us / 1000:.0f} ms and the worker's own time, of {config.deadline / 1000:g} ms"
     if needed_us >= config.deadline:
-        return warn(
-            "deadline",
-            words,
-            "far can never be in time: smaller pictures, a quicker way, or a later deadline",
-        )
-    return ok("deadline", words)
+        advice = "far can never be in time: smaller pictures, a quicker way, or a later deadline"
+        return warn("deadline", words=words, advice=advice)
+    return ok("deadline", words=words)
 
 
 def _probe(size_bytes: int) -> Sequence[FrameHead | FrameBody]:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pipelines.errors import NearfarError
+
 
 class Level(StrEnum):
     """`skipped`: not checked, because what it needs was not there."""
@@ -23,17 +25,26 @@ class Finding:
     advice: str = ""
 
 
-def ok(layer: str, words: str) -> Finding:
+def ok(layer: str, *, words: str) -> Finding:
     return Finding(layer=layer, level=Level.OK, words=words)
 
 
-def warn(layer: str, words: str, advice: str = "") -> Finding:
+def warn(layer: str, *, words: str, advice: str = "") -> Finding:
     return Finding(layer=layer, level=Level.WARN, words=words, advice=advice)
 
 
-def fail(layer: str, words: str, advice: str) -> Finding:
+def fail(layer: str, *, words: str, advice: str) -> Finding:
     return Finding(layer=layer, level=Level.FAIL, words=words, advice=advice)
 
 
-def skipped(layer: str, why: str) -> Finding:
+def skipped(layer: str, *, why: str) -> Finding:
     return Finding(layer=layer, level=Level.SKIPPED, words=f"not checked because {why}")
+
+
+def words_of(error: Exception) -> str:
+    """An error as one line a person can read."""
+    if isinstance(error, NearfarError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{type(error).__name__}: {error}"

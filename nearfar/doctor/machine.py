@@ -1,6 +1,7 @@
 """The gateway itself: its folder and disk, its clock, its ports, its cores. Nothing is kept or changed."""
 
 import ctypes
+import errno
 import fcntl
 import os
 import socket
@@ -11,11 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from edge.config import PipelineConfig
-from nearfar.doctor.bounded import LateError, Limit, as_asked, within, words_of
-from nearfar.doctor.finding import Finding, fail, ok, warn
+from nearfar.bounded import LateError, within
+from nearfar.doctor.finding import Finding, fail, ok, skipped, warn, words_of
+from nearfar.doctor.limits import Limit, as_asked
 
 WRITE_WITHIN_S = 2.0
 _WRITES = 5
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _WRITE_BYTES = 65_536
 _SLOW_FSYNC_S = 0.05
 _LEAST_FREE_BYTES = 32 << 20
@@ -39,8 +42,8 @@ def agent_runs(state_dir: Path) -> bool:
 def check_agent(config: PipelineConfig, *, runs: bool) -> Finding:
     if runs:
         words = f"one runs in {config.state_dir}; it is not disturbed, figures are taken beside it"
-        return ok("agent", words)
-    return ok("agent", f"none runs in {config.state_dir}")
+        return ok("agent", words=words)
+    return ok("agent", words=f"none runs in {config.state_dir}")
 
 
 def check_state_dir(config: PipelineConfig, *, limit: Limit = as_asked) -> Iterator[Finding]:
@@ -49,28 +52,36 @@ def check_state_dir(config: PipelineConfig, *, limit: Limit = as_asked) -> Itera
     there = next(p for p in (wanted, *wanted.absolute().parents) if p.exists())
     choose = "mend its permissions, or choose another with --set state_dir=DIR"
     if not there.is_dir():
-        yield fail("state_dir", f"{there} is no folder", choose)
+        yield fail("state_dir", words=f"{there} is no folder", advice=choose)
+        yield from _not_checked()
         return
     try:
-        times_s = within(limit(WRITE_WITHIN_S), lambda: _written_s(there), "the disk")
+        times_s = within(limit(WRITE_WITHIN_S), lambda: _written_s(there), what="the disk")
     except LateError as error:
-        yield fail("state_dir", f"{wanted}: {error}", "look at the disk: answers would wait for it as long")
+        advice = "look at the disk: answers would wait for it as long"
+        yield fail("state_dir", words=f"{wanted}: {error}", advice=advice)
+        yield from _not_checked()
         return
     except OSError as error:
         words = f"{wanted} cannot be written: {words_of(error)}"
-        yield fail("state_dir", words, "make room" if error.errno == 28 else choose)
+        yield fail("state_dir", words=words, advice="make room" if error.errno in _FULL else choose)
+        yield from _not_checked()
         return
-    yield ok(
-        "state_dir", f"{wanted} can be written" + ("" if there == wanted else " (made at the first start)")
-    )
+    made = "" if there == wanted else " (made at the first start)"
+    yield ok("state_dir", words=f"{wanted} can be written{made}")
     yield _disk(config, there)
     yield _fsync(config, sorted(times_s)[len(times_s) // 2])
     if (kind := _file_system(there)) in ("tmpfs", "ramfs"):
         yield warn(
             "durability",
-            f"{wanted} lies in memory ({kind}): a restart of this machine loses the outbox",
-            "put state_dir on a disk",
+            words=f"{wanted} lies in memory ({kind}): a restart of this machine loses the outbox",
+            advice="put state_dir on a disk",
         )
+
+
+def _not_checked() -> Iterator[Finding]:
+    """The layers that need a folder to write to."""
+    return (skipped(layer, why="state_dir failed") for layer in ("disk", "fsync"))
 
 
 def _written_s(folder: Path) -> list[float]:
@@ -96,10 +107,10 @@ def _disk(config: PipelineConfig, folder: Path) -> Finding:
     if held:
         words += f" and has {_gib(held)} of it"
     if free + held < _LEAST_FREE_BYTES:
-        return fail("disk", words, "make room: answers go on, and cannot be kept")
+        return fail("disk", words=words, advice="make room: answers go on, and cannot be kept")
     if free + held < wanted:
-        return warn("disk", words, "make room, or set outbox.max_bytes to what there is")
-    return ok("disk", words)
+        return warn("disk", words=words, advice="make room, or set outbox.max_bytes to what there is")
+    return ok("disk", words=words)
 
 
 def _gib(size_bytes: int) -> str:
@@ -109,10 +120,9 @@ def _gib(size_bytes: int) -> str:
 def _fsync(config: PipelineConfig, p50_s: float) -> Finding:
     words = f"{_WRITE_BYTES >> 10} KiB with fsync take {p50_s * 1000:.1f} ms"
     if config.outbox.durability == "power" and p50_s > _SLOW_FSYNC_S:
-        return warn(
-            "fsync", words, "durability: power syncs every 50 ms; use a quicker disk, or durability: process"
-        )
-    return ok("fsync", words)
+        advice = "durability: power syncs every 50 ms; use a quicker disk, or durability: process"
+        return warn("fsync", words=words, advice=advice)
+    return ok("fsync", words=words)
 
 
 def _file_system(folder: Path) -> str:
@@ -136,11 +146,12 @@ def check_clock(now_unix_s: float | None = None, *, synchronised: bool | None = 
     synchronised = _synchronised() if synchronised is None else synchronised
     harmless = "no deadline depends on it, records are dated by it"
     if now.year < _SANE_YEAR:
-        return warn("clock", f"it says {now:%Y-%m-%d %H:%M} UTC; {harmless}", "set it, or let NTP do so")
+        words = f"it says {now:%Y-%m-%d %H:%M} UTC; {harmless}"
+        return warn("clock", words=words, advice="set it, or let NTP do so")
     if not synchronised:
         words = f"{now:%Y-%m-%d %H:%M} UTC, not synchronised by NTP; {harmless}"
-        return ok("clock", words)
-    return ok("clock", f"{now:%Y-%m-%d %H:%M} UTC, synchronised")
+        return ok("clock", words=words)
+    return ok("clock", words=f"{now:%Y-%m-%d %H:%M} UTC, synchronised")
 
 
 def _synchronised() -> bool:
@@ -165,9 +176,9 @@ def check_http(config: PipelineConfig, *, runs: bool) -> Iterator[Finding]:
             probe.bind((host.strip("[]"), int(port)))
     except OSError as error:
         words = f"{config.http.address} cannot be bound: {words_of(error)}"
-        yield fail("http", words, "choose another with --set http.address=HOST:PORT")
+        yield fail("http", words=words, advice="choose another with --set http.address=HOST:PORT")
         return
-    yield ok("http", f"{config.http.address} is free")
+    yield ok("http", words=f"{config.http.address} is free")
 
 
 def cores(root: Path = Path("/sys/fs/cgroup"), *, own: str | None = None) -> float:

@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edge.agent import monotonic_us
 from edge.config import PipelineConfig
 from edge.near import warm_up
-from nearfar.doctor.bounded import LateError, Limit, as_asked, within, words_of
-from nearfar.doctor.finding import Finding, fail, ok, skipped, warn
+from nearfar.bounded import LateError, within
+from nearfar.doctor.finding import Finding, fail, ok, skipped, warn, words_of
+from nearfar.doctor.limits import Limit, as_asked
 from pipelines.detectors.base import CancelToken, Detector
 from pipelines.detectors.kinds import DETECTORS
 from pipelines.labels import LabelSpace
+from pipelines.runtime import monotonic_us
 from pipelines.windows import quantile
 
 LOAD_WITHIN_S = 4.0
@@ -38,18 +39,23 @@ def check_near(
     chosen = config.near.detector
     token = CancelToken()
     try:
-        detector: Detector = within(limit(LOAD_WITHIN_S), lambda: DETECTORS.build(chosen), "the model")
+        detector: Detector = within(limit(LOAD_WITHIN_S), lambda: DETECTORS.build(chosen), what="the model")
         runs = within(
             limit(RUN_WITHIN_S),
-            lambda: warm_up(detector, *size_px, clock_us=monotonic_us, cancel=token),
-            "the first runs of the model",
+            lambda: warm_up(
+                detector, width_px=size_px[0], height_px=size_px[1], clock_us=monotonic_us, cancel=token
+            ),
+            what="the first runs of the model",
         )
     except LateError as error:
         token.cancel()
-        yield warn("near", f"{error}: the agent starts that late, and its cost is not known")
+        yield warn(
+            "near", words=f"{error}: the agent needs longer than that to start, and its cost is not known"
+        )
         return
     except Exception as error:  # noqa: BLE001 - whatever an engine throws is what is to be told
-        yield fail("near", words_of(error), "put the model the file names in place, or change near.detector")
+        advice = "put the model the file names in place, or change near.detector"
+        yield fail("near", words=words_of(error), advice=advice)
         return
     cost = NearCost(
         p50_us=int(quantile(runs, 0.5)),
@@ -62,31 +68,32 @@ def check_near(
     margin_us = config.scheduler.hedge.margin
     if cost.p95_us > config.deadline - margin_us:
         words += f", the deadline is {config.deadline / 1000:.0f} ms"
-        yield fail("near", words, "use a smaller near.detector.input, or a later deadline")
+        yield fail("near", words=words, advice="use a smaller near.detector.input, or a later deadline")
     else:
-        yield ok("near", words)
+        yield ok("near", words=words)
     yield cost
 
 
-def check_cpu(cost: NearCost | None, *, fps: float, cores: float) -> Finding:
-    """Near cost × frames per second of all streams against the cores there are."""
+def check_cpu(cost: NearCost | None, *, fps: float, cores: float, unseen: int = 0) -> Finding:
+    """Near cost × frames per second of all streams against the cores there are; `unseen` streams gave no picture."""
     if cost is None:
-        return skipped("cpu", "the near model did not run")
+        return skipped("cpu", why="the near model did not run")
     if not fps:
-        return skipped("cpu", "no stream says how many frames come")
+        return skipped("cpu", why="no stream says how many frames come")
     busy = cost.p50_us * fps / 1e6
     words = f"near takes {busy:.2f} s of each second for {fps:g} frames/s ({cores:g} cores here)"
+    if unseen:
+        words += f", without {unseen} stream{'s' if unseen > 1 else ''} that gave no picture"
     if busy > 1:
         return warn(
             "cpu",
-            f"{words}: it runs one frame at a time and cannot answer all of them when the link is down",
-            "use a smaller near.detector.input, more near.threads, fewer frames per second, or a gate",
+            words=f"{words}: it runs one frame at a time and cannot answer all of them when the link is down",
+            advice="use a smaller near.detector.input, more near.threads, fewer frames per second, or a gate",
         )
     if busy * cost.threads > cores * _FULL:
-        return warn(
-            "cpu", words, "leave a core for capture, codecs and links: fewer frames, streams or threads"
-        )
-    return ok("cpu", words)
+        advice = "leave a core for capture, codecs and links: fewer frames, streams or threads"
+        return warn("cpu", words=words, advice=advice)
+    return ok("cpu", words=words)
 
 
 def check_labels(
@@ -97,17 +104,18 @@ def check_labels(
         if near and far and not set(near) & set(far):
             yield warn(
                 "labels",
-                f"near and far share no label ({', '.join(near[:3])} … against {', '.join(far[:3])} …)",
-                "name those you want in `labels`",
+                words=f"near and far share no label ({', '.join(near[:3])} … against {', '.join(far[:3])} …)",
+                advice="name those you want in `labels`",
             )
         return
     space = LabelSpace(config.labels, config.label_map)
     said = []
     if near is not None:
-        said += space.complaints("near", near, far if config.links else ())
+        said += space.complaints(who="near", labels=near, other=far if config.links else ())
     if far is not None:
-        said += space.complaints("far", far, near if config.near is not None else ())
+        said += space.complaints(who="far", labels=far, other=near if config.near is not None else ())
     if said:
-        yield warn("labels", "; ".join(dict.fromkeys(said)), "mend `labels`, or use a model that knows them")
+        advice = "mend `labels`, or use a model that knows them"
+        yield warn("labels", words="; ".join(dict.fromkeys(said)), advice=advice)
     elif near is not None or far is not None:
-        yield ok("labels", f"{', '.join(config.labels)}: known to the models")
+        yield ok("labels", words=f"{', '.join(config.labels)}: known to the models")

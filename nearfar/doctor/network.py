@@ -7,8 +7,9 @@ import socket
 import time
 from dataclasses import dataclass
 
-from nearfar.doctor.bounded import LateError, Limit, as_asked, within
+from nearfar.bounded import LateError, seconds, within
 from nearfar.doctor.finding import Finding, fail, ok
+from nearfar.doctor.limits import Limit, as_asked
 
 WITHIN_S = 2.5
 _BANNER_S = 0.7
@@ -35,47 +36,51 @@ def check_name(address: Address, *, limit: Limit = as_asked) -> tuple[Finding, l
     """The addresses behind the host's name."""
     with contextlib.suppress(ValueError):
         ipaddress.ip_address(address.host)
-        return ok("dns", f"{address.host} is an address"), [address.host]
+        return ok("dns", words=f"{address.host} is an address"), [address.host]
     begun_s = time.monotonic()
     mend = "mend the name in links, or the name server of this gateway (/etc/resolv.conf)"
     try:
         found = within(
             limit(WITHIN_S),
             lambda: socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM),
-            "the name server",
+            what="the name server",
         )
     except LateError as error:
-        return fail("dns", f"{address.host}: {error}", mend), []
+        return fail("dns", words=f"{address.host}: {error}", advice=mend), []
     except OSError as error:
-        return fail("dns", f"{address.host} cannot be resolved: {error.strerror or error}", mend), []
+        words = f"{address.host} cannot be resolved: {error.strerror or error}"
+        return fail("dns", words=words, advice=mend), []
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     took_ms = (time.monotonic() - begun_s) * 1000
-    return ok("dns", f"{address.host} is {', '.join(addresses)} ({took_ms:.0f} ms)"), addresses
+    return ok("dns", words=f"{address.host} is {', '.join(addresses)} ({took_ms:.0f} ms)"), addresses
 
 
 def check_port(address: Address, addresses: list[str], *, limit: Limit = as_asked) -> tuple[Finding, str]:
     """The first of `addresses` that takes a connection, empty if none does."""
     last: OSError = OSError(errno.EADDRNOTAVAIL, "no address")
-    until_s = time.monotonic() + limit(WITHIN_S)
-    for found in addresses:
+    limit_s = limit(WITHIN_S)
+    until_s = time.monotonic() + limit_s
+    for number, found in enumerate(addresses):
         begun_s = time.monotonic()
-        try:
-            left_s = max(0.1, until_s - begun_s)
+        try:  # one that is silent leaves the others their share of the time
+            left_s = max(0.1, (until_s - begun_s) / (len(addresses) - number))
             with socket.create_connection((found, address.port), timeout=left_s):
                 took_ms = (time.monotonic() - begun_s) * 1000
-                return ok(
-                    "tcp", f"{found} takes connections on port {address.port} ({took_ms:.1f} ms)"
-                ), found
+                words = f"{found} takes connections on port {address.port} ({took_ms:.1f} ms)"
+                return ok("tcp", words=words), found
         except OSError as error:
             last = error
     where = f"{', '.join(addresses)} port {address.port}"
     if isinstance(last, ConnectionRefusedError):
         words = f"{where}: connection refused: the machine is there, nobody listens"
-        return fail("tcp", words, "start the worker there (nearfar cloud), or mend the port in links"), ""
+        advice = "start the worker there (nearfar cloud), or mend the port in links"
+        return fail("tcp", words=words, advice=advice), ""
     if isinstance(last, TimeoutError):
-        words = f"{where}: no answer within {WITHIN_S:g} s"
-        return fail("tcp", words, "check that the machine is up and no firewall between drops the port"), ""
-    return fail("tcp", f"{where}: {last.strerror or last}", "check this gateway's network and routes"), ""
+        words = f"{where}: no answer within {seconds(limit_s)}"
+        advice = "check that the machine is up and no firewall between drops the port"
+        return fail("tcp", words=words, advice=advice), ""
+    words = f"{where}: {last.strerror or last}"
+    return fail("tcp", words=words, advice="check this gateway's network and routes"), ""
 
 
 def check_answer(address: Address, found: str) -> Finding:
@@ -86,26 +91,27 @@ def check_answer(address: Address, found: str) -> Finding:
     wanted = {"zmq": "ZeroMQ", "grpc": "gRPC", "grpcs": "TLS"}.get(address.scheme, address.scheme)
     where = f"port {address.port}"
     if spoken == wanted:
-        return ok(layer, f"{wanted} answers on {where}")
+        return ok(layer, words=f"{wanted} answers on {where}")
     if not said:
         words = f"something takes the connection on {where} and says nothing"
-        return fail(layer, words, "is it the worker? Look at what listens there; a proxy may hold the port")
+        advice = "is it the worker? Look at what listens there; a proxy may hold the port"
+        return fail(layer, words=words, advice=advice)
     if spoken == "ZeroMQ":
         return fail(
             layer,
-            f"ZeroMQ answers on {where}",
-            f"write zmq://{address.host}:{address.port}, or the worker's gRPC port",
+            words=f"ZeroMQ answers on {where}, not {wanted}",
+            advice=f"write zmq://{address.host}:{address.port}, or the worker's gRPC port",
         )
     if spoken == "gRPC":
         return fail(
             layer,
-            f"gRPC (HTTP/2) answers on {where}",
-            f"write grpc://{address.host}:{address.port}, or the worker's ZeroMQ port",
+            words=f"gRPC (HTTP/2) answers on {where}, not {wanted}",
+            advice=f"write grpc://{address.host}:{address.port}, or the worker's ZeroMQ port",
         )
     return fail(
         layer,
-        f"{spoken} answers on {where}, not {wanted}",
-        "mend the port in links: another program has this one",
+        words=f"{spoken} answers on {where}, not {wanted}",
+        advice="mend the port in links: another program has this one",
     )
 
 

@@ -8,11 +8,18 @@ from dataclasses import dataclass
 from edge.blocks import StreamConfig
 from edge.capture.base import Source
 from edge.capture.kinds import SOURCES
-from nearfar.doctor.bounded import Limit, as_asked, within, words_of
-from nearfar.doctor.finding import Finding, fail, ok, skipped
+from nearfar.bounded import within
+from nearfar.doctor.finding import Finding, fail, ok, skipped, words_of
+from nearfar.doctor.limits import Limit, as_asked
 from pipelines.frame import Picture
 
 WITHIN_S = 5.0
+_HELD = {
+    "usb": "the agent that runs holds this camera; stop it to try the camera alone",
+    "camera": "the agent that runs reads this camera, and some cameras take one reader only; "
+    "the agent's log says how it fares, or stop it to try the camera alone",
+}
+"""Why a source of this kind is not opened beside an agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,23 +52,22 @@ def _look(
     name: str, config: StreamConfig, *, agent_runs: bool, limit_s: float
 ) -> tuple[Finding, Seen | None]:
     layer = f"stream {name}"
-    if agent_runs and config.source.kind == "usb":
-        return skipped(layer, "the agent that runs holds this camera"), None
+    if agent_runs and config.source.kind in _HELD:
+        return skipped(layer, why=_HELD[config.source.kind]), None
     begun_s = time.monotonic()
     try:
-        seen = within(limit_s, lambda: _first(name, config), f"the {config.source.kind} source")
+        seen = within(limit_s, lambda: _first(name, config), what=f"the {config.source.kind} source")
     except Exception as error:  # noqa: BLE001 - whatever a decoder throws is what is to be told
-        return fail(
-            layer, words_of(error), f"mend streams.{name}.source; the agent goes on trying a camera"
-        ), None
+        advice = f"mend streams.{name}.source if it is wrong; the agent keeps trying a camera that is away"
+        return fail(layer, words=words_of(error), advice=advice), None
     if seen is None:
-        return fail(layer, "it ended before its first picture", f"mend streams.{name}.source"), None
+        words = "it ended before its first picture"
+        return fail(layer, words=words, advice=f"mend streams.{name}.source"), None
     took_ms = (time.monotonic() - begun_s) * 1000
     width, height = seen.size_px
     rate = f"{seen.fps:g} frames/s" if seen.fps else "frames per second not said"
-    return ok(
-        layer, f"{config.source.kind} {width}x{height}, {rate}, first picture after {took_ms:.0f} ms"
-    ), seen
+    words = f"{config.source.kind} {width}x{height}, {rate}, first picture after {took_ms:.0f} ms"
+    return ok(layer, words=words), seen
 
 
 def _first(name: str, config: StreamConfig) -> Seen | None:

@@ -20,7 +20,7 @@ class Axis:
     unit_ms: float
 
     @classmethod
-    def over(cls, start_ms: float, end_ms: float) -> "Axis":
+    def over(cls, *, start_ms: float, end_ms: float) -> "Axis":
         span_s = (end_ms - start_ms) / 1000
         for unit, unit_s, up_to_s in (
             ("seconds", 1, 600),

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.report.axis import Axis
 from nearfar.report.frames import PARTS
 from nearfar.report.run import Run
+from nearfar.report.shapes import at_foot, upright
 from nearfar.report.thin import quantiles
 
 Figure = dict[str, Any]
@@ -21,7 +21,7 @@ def latency_cdf(run: Run) -> Figure | None:
     traces = []
     right = run.deadline_ms or 0.0
     for name in ("far", "near", "tracked"):
-        values = frames.latency_ms[frames.of(name) & ~np.isnan(frames.latency_ms)]
+        values = frames.latency_ms[frames.of(name) & frames.answered]
         if not len(values):
             continue
         x, y = quantiles(values)
@@ -42,31 +42,8 @@ def latency_cdf(run: Run) -> Figure | None:
     shapes = []
     notes = []
     if run.deadline_ms is not None:
-        shapes.append(
-            {
-                "type": "line",
-                "xref": "x",
-                "x0": run.deadline_ms,
-                "x1": run.deadline_ms,
-                "yref": "paper",
-                "y0": 0,
-                "y1": 1,
-                "line": {"color": "@bad", "width": 1.4, "dash": "dash"},
-            }
-        )
-        notes.append(
-            {
-                "xref": "x",
-                "x": run.deadline_ms,
-                "xanchor": "right",
-                "yref": "paper",
-                "y": 0.02,
-                "yanchor": "bottom",
-                "text": f"deadline {run.deadline_ms:g} ms ",
-                "showarrow": False,
-                "font": {"size": 11, "color": "@muted"},
-            }
-        )
+        shapes.append(upright(x=run.deadline_ms, color="@bad"))
+        notes.append(at_foot(x=run.deadline_ms, text=f"deadline {run.deadline_ms:g} ms "))
     return {
         "data": traces,
         "layout": {
@@ -86,7 +63,7 @@ def timing_split(run: Run) -> Figure | None:
     frames = run.frames
     rows: list[tuple[str, NDArray[np.float32]]] = []
     for name in ("near", "far"):
-        of = np.flatnonzero(frames.of(name) & ~np.isnan(frames.latency_ms))
+        of = np.flatnonzero(frames.of(name) & frames.answered)
         if not len(of):
             continue
         slowest = of[np.argsort(frames.latency_ms[of], kind="stable")[-max(1, len(of) // 100) :]]
@@ -130,7 +107,7 @@ def bytes_up(run: Run) -> Figure | None:
     sent = frames.sent_bytes > 0
     if not sent.any():
         return None
-    axis = Axis.over(run.start_ms, run.end_ms)
+    axis = run.axis
     at = np.linspace(run.start_ms, run.end_ms, _STEPS)
     up = np.concatenate([[0], np.cumsum(frames.sent_bytes, dtype=np.int64)])
     mean = float(frames.sent_bytes[sent].mean())

@@ -4,6 +4,7 @@ A damaged or cut-off line is skipped and counted. Only the worst frames keep the
 """
 
 import heapq
+import itertools
 import json
 from array import array
 from collections import Counter
@@ -67,6 +68,18 @@ def parts_of(timing: Mapping[str, float]) -> list[float]:
     return parts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnTime:
+    """Frames answered near or far by their deadline, of those that count: captured, paced and not gated."""
+
+    frames: int
+    of: int
+
+    @property
+    def rate(self) -> float | None:
+        return self.frames / self.of if self.of else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Frames:
     """N frames in the order they were captured. `unix_ms` float64, `outcome` uint8 into OUTCOMES, `latency_ms`
@@ -98,6 +111,18 @@ class Frames:
 
     def count(self, outcome: str) -> int:
         return int(np.count_nonzero(self.of(outcome)))
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Which frames have an answer, and so a latency."""
+        return np.asarray(~np.isnan(self.latency_ms))
+
+    def timely(self, among: NDArray[np.bool_] | None = None) -> OnTime:
+        """How many were on time, of all or of those marked."""
+        counts = self.paced & ~self.of("gated")
+        if among is not None:
+            counts = counts & among
+        return OnTime(frames=int(np.count_nonzero(self.on_time & counts)), of=int(np.count_nonzero(counts)))
 
 
 @dataclass(slots=True)
@@ -169,7 +194,10 @@ class _Reader:
         self.reasons: dict[str, Counter[str]] = {name: Counter() for name in OUTCOMES}
         self.damaged = 0
         self._most = worst
-        self._worst: list[tuple[Badness, Line]] = []
+        self._worst: list[
+            tuple[Badness, int, Line]
+        ] = []  # numbered: of equals, lines themselves have no order
+        self._number = itertools.count()
 
     def take(self, text: bytes) -> None:
         try:
@@ -194,13 +222,13 @@ class _Reader:
 
     def _rank(self, rank: Badness, line: Line) -> None:
         if len(self._worst) < self._most:
-            heapq.heappush(self._worst, (rank, line))
+            heapq.heappush(self._worst, (rank, next(self._number), line))
         elif rank > self._worst[0][0]:
-            heapq.heapreplace(self._worst, (rank, line))
+            heapq.heapreplace(self._worst, (rank, next(self._number), line))
 
     @property
     def worst(self) -> Iterator[Line]:
-        return (line for _, line in sorted(self._worst, key=lambda entry: entry[0], reverse=True))
+        return (line for _, _, line in sorted(self._worst, key=lambda entry: entry[0], reverse=True))
 
 
 def read_frames(path: Path, *, worst: int = KEPT) -> Frames:

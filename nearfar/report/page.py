@@ -16,7 +16,7 @@ import numpy as np
 
 from nearfar import __version__
 from nearfar.report import charts, tables
-from nearfar.report.promise import judge, on_time, percent
+from nearfar.report.promise import Promise, judge, percent
 from nearfar.report.run import Run, read_run
 from nearfar.report.timeline import MOST_POINTS, timeline
 from nearfar.report.worst import cards
@@ -31,7 +31,7 @@ def write_report(run_dir: Path, out: Path | None = None) -> tuple[Path, str]:
     run = read_run(run_dir)
     target = out or run_dir / "report.html"
     promise = judge(run)
-    text = render(run)
+    text = render(run, promise)
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -53,8 +53,8 @@ def check_installed() -> None:
             raise ConfigError(f"the report needs {module}: pip install 'nearfar[report]'")
 
 
-def render(run: Run) -> str:
-    """The page as text. Raises ConfigError when the extra `report` is not installed."""
+def render(run: Run, promise: Promise) -> str:
+    """The page as text, with the verdict it begins with. Raises ConfigError when the extra `report` is not installed."""
     check_installed()
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - an extra
 
@@ -69,7 +69,7 @@ def render(run: Run) -> str:
     return environment.get_template("template.html.j2").render(
         run=run,
         version=__version__,
-        promise=judge(run),
+        promise=promise,
         tiles=_tiles(run),
         charts=figures,
         figures_json=script_json(figures),
@@ -109,11 +109,11 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
     frames = run.frames
     if not len(frames):
         return []
-    share = on_time(run)
-    given = int(np.count_nonzero(~np.isnan(frames.latency_ms)))
+    share = run.on_time
+    given = int(np.count_nonzero(frames.answered))
     tiles = [("on time", percent(share.frames, share.of), f"{share.frames:,} of {share.of:,} frames")]
     for name in ("far", "near"):
-        latency = frames.latency_ms[frames.of(name) & ~np.isnan(frames.latency_ms)]
+        latency = frames.latency_ms[frames.of(name) & frames.answered]
         below = f"{len(latency):,} answers"
         if len(latency):
             p50, p99 = np.quantile(latency, [0.5, 0.99])

@@ -5,10 +5,11 @@ uncounted. A run without a summary is not judged: its agent was killed or still 
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from nearfar.report.frames import OnTime
 from nearfar.report.run import Run
 
 ON_TIME_WANTED = 0.99
@@ -24,33 +25,10 @@ class Promise:
     details: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnTime:
-    """Frames answered near or far by their deadline, of those that count: captured, paced and not gated."""
-
-    frames: int
-    of: int
-
-    @property
-    def rate(self) -> float | None:
-        return self.frames / self.of if self.of else None
-
-
-def on_time(run: Run) -> OnTime:
-    """From the summary's own counters, or from the lines where there is none."""
-    said = run.section("on_time")
-    if isinstance(said.get("frames"), int) and isinstance(said.get("of"), int):
-        return OnTime(frames=said["frames"], of=said["of"])
-    frames = run.frames
-    counts = frames.paced & ~frames.of("gated")
-    return OnTime(frames=int(np.count_nonzero(frames.on_time & counts)), of=int(np.count_nonzero(counts)))
-
-
 def judge(run: Run) -> Promise:
     """The verdict of a run."""
-    share = on_time(run)
-    frames = run.section("frames")
-    if not len(run.frames) and not frames.get("captured"):
+    share = run.on_time
+    if not len(run.frames) and not run.count("frames", "captured"):
         return Promise(
             state="open",
             line="Nothing to judge: no frame was captured.",
@@ -103,28 +81,27 @@ def _of(share: OnTime, run: Run) -> str:
 
 def _breaches(run: Run) -> list[str]:
     """What was lost or not counted, in words."""
-    frames, outbox = run.section("frames"), run.section("outbox")
     said: list[str] = []
-    if frames.get("adds_up") is False:
+    if run.said("frames", "adds_up") is False:
         said.append("the counts of frames do not add up")
     # What the agent lost it says itself, below; the rest was damaged since.
-    gone = _int(frames, "captured") - len(run.frames) - _int(run.section("run_dir"), "lost")
+    gone = run.count("frames", "captured") - len(run.frames) - run.count("run_dir", "lost")
     if gone > 0:
         said.append(f"{gone:,} frames have no readable line in frames.jsonl")
-    before = run.section("outbox_before")
-    evicted = sum(n for n in run.section("outbox", "evicted").values() if isinstance(n, int))
+    evicted = run.total("outbox", "evicted") - run.count("outbox_before", "evicted")
+    set_aside = run.count("outbox", "set_aside") - run.count("outbox_before", "set_aside")
     for words, count in (
-        ("evicted from the outbox", evicted - _int(before, "evicted")),
-        ("set aside with a damaged outbox", _int(outbox, "set_aside") - _int(before, "set_aside")),
+        ("evicted from the outbox", evicted),
+        ("set aside with a damaged outbox", set_aside),
     ):
         if count > 0:
             said.append(f"{count:,} answers were {words} before the cloud had them")
-    if outbox.get("adds_up") is False:
+    if run.said("outbox", "adds_up") is False:
         said.append("the counts of the outbox do not add up")
     # What the agent itself said at its end: it knows what it could not keep, write or hand over.
-    told = run.summary.get("broken") if run.summary is not None else None
+    told = run.said("broken")
     said += [str(words) for words in told] if isinstance(told, list) else list(_source_errors(run))
-    if pending := _int(frames, "pending"):
+    if pending := run.count("frames", "pending"):
         said.append(f"{pending:,} frames were still unanswered at the end")
     return said
 
@@ -142,15 +119,10 @@ def _notes(run: Run) -> tuple[str, ...]:
         said.append(f"{damaged:,} damaged or cut-off lines of frames.jsonl were skipped.")
     if damaged := run.link.damaged:
         said.append(f"{damaged:,} damaged or cut-off lines of link.jsonl were skipped.")
-    if waiting := _int(run.section("outbox"), "pending"):
+    if waiting := run.count("outbox", "pending"):
         said.append(
             f"{waiting:,} answers still wait in the outbox on the gateway for the cloud to take them."
         )
     if late := int(np.count_nonzero(run.frames.late_far)):
         said.append(f"{late:,} far results came after another answer was given; they corrected the record.")
     return tuple(said)
-
-
-def _int(block: dict[str, Any], name: str) -> int:
-    value = block.get(name, 0)
-    return value if isinstance(value, int) else 0

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.report.frames import Frames, read_frames
+from nearfar.report.axis import Axis
+from nearfar.report.frames import Frames, OnTime, read_frames
 from nearfar.report.links import LinkHistory, read_link
 from nearfar.report.numbers import unix_ms
 from pipelines.errors import ConfigError
@@ -62,12 +63,38 @@ class Run:
         lasts = [float(times[-1]) for times in (self.frames.unix_ms, self.link.unix_ms) if len(times)]
         return max(lasts, default=0.0)
 
-    def section(self, *path: str) -> dict[str, Any]:
-        """A block of the summary, empty where there is none."""
+    @property
+    def axis(self) -> Axis:
+        return Axis.over(start_ms=self.start_ms, end_ms=self.end_ms)
+
+    @property
+    def on_time(self) -> OnTime:
+        """From the summary's own counters, or from the lines where there is none."""
+        frames, of = self.said("on_time", "frames"), self.said("on_time", "of")
+        if isinstance(frames, int) and isinstance(of, int):
+            return OnTime(frames=frames, of=of)
+        return self.frames.timely()
+
+    def said(self, *path: str) -> Any:
+        """What the summary has at `path`, None where it has nothing."""
         block: Any = self.summary
         for name in path:
             block = block.get(name) if isinstance(block, dict) else None
+        return block
+
+    def section(self, *path: str) -> dict[str, Any]:
+        """A block of the summary, empty where there is none."""
+        block = self.said(*path)
         return block if isinstance(block, dict) else {}
+
+    def count(self, *path: str) -> int:
+        """A counter of the summary, 0 where there is none."""
+        value = self.said(*path)
+        return value if isinstance(value, int) else 0
+
+    def total(self, *path: str) -> int:
+        """The sum of a block of counters, such as those by reason."""
+        return sum(value for value in self.section(*path).values() if isinstance(value, int))
 
 
 def read_run(path: Path) -> Run:

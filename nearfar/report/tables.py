@@ -45,33 +45,26 @@ class Row:
 
 def frames_law(run: Run) -> Law:
     """captured = near + far + tracked + missed + gated + shed + pending, by the summary or else by the lines."""
-    frames = run.section("frames")
-    if "captured" in frames:
-        shed = sum(n for n in run.section("frames", "shed").values() if isinstance(n, int))
-        terms = [(name, _int(frames.get(name))) for name in ("far", "near", "tracked", "missed")]
-        terms += [
-            ("shed", shed),
-            ("gated", _int(frames.get("gated"))),
-            ("pending", _int(frames.get("pending"))),
-        ]
-        return Law(total_name="captured", total=_int(frames["captured"]), terms=tuple(terms))
+    if "captured" in run.section("frames"):
+        terms = [(name, run.count("frames", name)) for name in ("far", "near", "tracked", "missed")]
+        terms.append(("shed", run.total("frames", "shed")))
+        terms += [(name, run.count("frames", name)) for name in ("gated", "pending")]
+        return Law(total_name="captured", total=run.count("frames", "captured"), terms=tuple(terms))
     counted = tuple((name, run.frames.count(name)) for name in OUTCOMES)
     return Law(total_name="lines", total=len(run.frames), terms=counted)
 
 
 def outbox_law(run: Run) -> Law | None:
     """committed = acked + pending + evicted + set aside; None without a summary."""
-    outbox = run.section("outbox")
-    if "committed" not in outbox:
+    if "committed" not in run.section("outbox"):
         return None
-    evicted = sum(n for n in run.section("outbox", "evicted").values() if isinstance(n, int))
     terms = (
-        ("acked by the cloud", _int(outbox.get("acked"))),
-        ("waiting", _int(outbox.get("pending"))),
-        ("evicted", evicted),
-        ("set aside", _int(outbox.get("set_aside"))),
+        ("acked by the cloud", run.count("outbox", "acked")),
+        ("waiting", run.count("outbox", "pending")),
+        ("evicted", run.total("outbox", "evicted")),
+        ("set aside", run.count("outbox", "set_aside")),
     )
-    return Law(total_name="committed", total=_int(outbox["committed"]), terms=terms)
+    return Law(total_name="committed", total=run.count("outbox", "committed"), terms=terms)
 
 
 def outbox_rows(run: Run) -> list[Row]:
@@ -92,16 +85,15 @@ def stream_rows(run: Run) -> list[Row]:
     for number, name in enumerate(frames.streams):
         of = frames.stream == number
         by = [int(np.count_nonzero(of & frames.of(o))) for o in ("far", "near", "missed", "shed", "gated")]
-        counts = of & frames.paced & ~frames.of("gated")
-        timely = int(np.count_nonzero(frames.on_time & counts))
-        latency = frames.latency_ms[of & ~np.isnan(frames.latency_ms)]
+        timely = frames.timely(of)
+        latency = frames.latency_ms[of & frames.answered]
         p50, p99 = np.quantile(latency, [0.5, 0.99]) if len(latency) else (np.nan, np.nan)
         rows.append(
             Row(
                 cells=(
                     name,
                     f"{int(np.count_nonzero(of)):,}",
-                    percent(timely, int(np.count_nonzero(counts))),
+                    percent(timely.frames, timely.of),
                     *(f"{n:,}" for n in by),
                     "–" if np.isnan(p50) else f"{p50:.1f}",
                     "–" if np.isnan(p99) else f"{p99:.1f}",
@@ -141,7 +133,7 @@ def byte_rows(run: Run) -> list[Row]:
             ("every frame, sent the same way", _bytes(everything)),
             ("sent of that", percent(total, everything)),
         ]
-    if (up := run.section("link").get("bytes_up")) is not None:
+    if (up := run.said("link", "bytes_up")) is not None:
         rows.append(("all bytes up, with protocol and backfill", _bytes(up)))
     return [Row(cells=row) for row in rows]
 
@@ -149,10 +141,9 @@ def byte_rows(run: Run) -> list[Row]:
 def fact_rows(run: Run) -> list[Row]:
     """What the run was and where, as far as the summary says it."""
     facts, machine = run.section("facts"), run.section("facts", "machine")
-    summary = run.summary or {}
     rows: list[tuple[str, Any]] = [
-        ("agent", summary.get("agent") or _from_worst(run, "agent")),
-        ("run", summary.get("run") or _from_worst(run, "run")),
+        ("agent", run.said("agent") or _from_worst(run, "agent")),
+        ("run", run.said("run") or _from_worst(run, "run")),
         ("started", utc(run.start_ms) if run.start_ms else None),
         ("lasted", span(run.end_ms - run.start_ms) if run.start_ms else None),
         ("deadline", None if run.deadline_ms is None else f"{run.deadline_ms:g} ms"),
@@ -222,10 +213,6 @@ def _software(run: Run) -> str:
     packages = run.section("facts", "machine", "packages")
     names = [f"Python {machine['python']}"] if machine.get("python") else []
     return ", ".join(names + [f"{name} {version}" for name, version in packages.items()])
-
-
-def _int(value: Any) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def _bytes(value: Any) -> str:

@@ -72,7 +72,7 @@ def _card(line: Line, pictures: Path) -> Card:
     return Card(
         stream=str(line["stream"]),
         seq=int(line["seq"]),
-        verdict=_verdict(line, latency_ms, deadline_ms),
+        verdict=_verdict(line, left_ms=deadline_ms - latency_ms),
         answered_by=str(line["answered_by"]),
         latency_ms=latency_ms,
         deadline_ms=deadline_ms,
@@ -89,12 +89,11 @@ def _card(line: Line, pictures: Path) -> Card:
     )
 
 
-def _verdict(line: Line, latency_ms: float, deadline_ms: float) -> str:
+def _verdict(line: Line, *, left_ms: float) -> str:
     if line["answered_by"] == "missed":
         return "missed"
     if line["status"] != "ok":
         return f"{line['answered_by']}, {line['status']}"
-    left_ms = deadline_ms - latency_ms
     if left_ms < 0:
         return f"{line['answered_by']}, {-left_ms:.1f} ms late"
     return f"{line['answered_by']}, {left_ms:.1f} ms before its deadline"

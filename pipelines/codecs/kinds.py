@@ -9,6 +9,7 @@ from pipelines.registry import Family, Kind
 from pipelines.units import Fraction
 
 DEFAULT_QUALITY = 50
+DEFAULT_LEVEL = 1
 # Compression levels each lossless codec takes.
 LEVELS = {"png": range(10), "zstd": range(1, 20)}
 
@@ -24,13 +25,15 @@ class RungConfig(Block):
         default_factory=lambda data: DEFAULT_QUALITY if data.get("codec") == "jpeg" else None,
         ge=1,
         le=100,
-        description="JPEG quality, default 50; jpeg only",
+        description="JPEG quality; jpeg only",
+        json_schema_extra={"default": DEFAULT_QUALITY},
     )
     level: int | None = Field(
-        None,
+        default_factory=lambda data: DEFAULT_LEVEL if data.get("codec") in LEVELS else None,
         ge=0,
         le=19,
-        description="of compression, png 0 to 9, zstd 1 to 19, default 1; lossless codecs only",
+        description="of compression, png 0 to 9, zstd 1 to 19; lossless codecs only",
+        json_schema_extra={"default": DEFAULT_LEVEL},
     )
     scale: float = Field(
         1.0,
@@ -51,7 +54,7 @@ class RungConfig(Block):
             return self
         if self.quality is not None:
             raise MisfitError((("quality",), f"{self.codec} is lossless and has no quality; leave it out"))
-        if self.level is not None and self.level not in levels:
+        if self.level not in levels:
             raise MisfitError((("level",), f"{self.codec} takes {levels[0]} to {levels[-1]}"))
         return self
 
@@ -66,7 +69,7 @@ CODECS = Family(
     Kind(
         name="jpeg",
         config=RungConfig,
-        target="pipelines.codecs.image:JpegCodec",
+        target="pipelines.codecs.jpeg:JpegCodec",
         words="JPEG, quality 1 to 100; 8 bits, colour or gray",
     ),
     Kind(
@@ -78,7 +81,7 @@ CODECS = Family(
     Kind(
         name="zstd",
         config=RungConfig,
-        target="pipelines.codecs.lossless:ZstdCodec",
+        target="pipelines.codecs.zstd:ZstdCodec",
         words="raw pixels by zstd, lossless and quick; thermal, depth, 8 or 16 bits, colour or gray",
     ),
 )

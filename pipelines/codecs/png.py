@@ -12,10 +12,10 @@ import cv2
 import numpy as np
 
 from pipelines.codecs.base import PictureLimits, PictureShape, check_announced, scaled, shape_of
+from pipelines.codecs.kinds import DEFAULT_LEVEL
 from pipelines.errors import Rejected
 from pipelines.frame import Encoding, Picture
 
-DEFAULT_LEVEL = 1
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _AROUND_BYTES = 12  # length, type and CRC of a chunk
 _CHANNELS = {0: 1, 2: 3}  # colour type → channels: gray and colour without alpha or palette
@@ -56,7 +56,7 @@ class PngCodec:
 
     @classmethod
     def from_config(cls, config: Any) -> Self:
-        return cls(level=DEFAULT_LEVEL if config.level is None else config.level)
+        return cls(level=config.level)
 
     @property
     def name(self) -> str:

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.detectors.kinds import MOST_DETECTIONS
 from pipelines.errors import Rejected
 from pipelines.frame import Picture
 from pipelines.result import Detections
@@ -21,7 +22,6 @@ Boxes = NDArray[np.float32]
 """float32 [N, 4]: x1 y1 x2 y2 in pixels."""
 
 _GREY = 114  # the padding YOLO-type detectors are trained with
-_MOST_CANDIDATES = 1000  # suppression is quadratic: 1000 boxes take some 6 ms, 3000 some 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,11 +96,12 @@ def keep_best(
 ) -> NDArray[np.intp]:
     """Indexes of the boxes that survive greedy suppression within their class, best score first.
 
+    Only the best `MOST_DETECTIONS` are looked at.
     A box falls when its intersection over union with a better one is above `iou`; equal scores keep order.
     """
     if not len(scores):
         return np.zeros(0, np.intp)
-    best = np.argsort(-scores, kind="stable")[:_MOST_CANDIDATES]
+    best = np.argsort(-scores, kind="stable")[:MOST_DETECTIONS]
     corners = boxes[best].astype(np.float64)
     if class_ids is not None:  # far apart, boxes of different classes never overlap
         reach = corners.max() - min(0.0, corners.min()) + 1.0

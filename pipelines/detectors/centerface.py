@@ -77,10 +77,10 @@ class CenterFace(OnnxDetector):
 
     def _decode(self, outputs: list[Tensor]) -> Candidates:
         heat, scale, offset = outputs
-        return decode(heat, scale, offset, min_score=self._min_score)
+        return decode(heat=heat, scale=scale, offset=offset, min_score=self._min_score)
 
 
-def decode(heat: Tensor, scale: Tensor, offset: Tensor, *, min_score: float) -> Candidates:
+def decode(*, heat: Tensor, scale: Tensor, offset: Tensor, min_score: float) -> Candidates:
     """Faces in input pixels. `heat` [1, 1, h, w], `scale` and `offset` [1, 2, h, w] (first y, then x).
 
     centre = (cell + offset + 0.5) · 4, side = exp(scale) · 4.

@@ -68,6 +68,7 @@ def _of_one_output(port: Port, size: tuple[int, int] | None) -> FamilyOfModel | 
 
 def wrong_family(
     path: Path,
+    *,
     kind: str,
     expected: str,
     signature: Signature,

@@ -33,10 +33,10 @@ class Cells:
         return np.concatenate([centres - halves, centres + halves], axis=1)
 
 
-def cells_of(size: tuple[int, int], strides_px: tuple[int, ...] = STRIDES_PX) -> Cells:
+def cells_of(size: tuple[int, int]) -> Cells:
     """The cells over `size` (width_px, height_px)."""
     corners, strides = [], []
-    for stride_px in strides_px:
+    for stride_px in STRIDES_PX:
         columns, rows = size[0] // stride_px, size[1] // stride_px
         y, x = np.divmod(np.arange(rows * columns), columns)
         corners.append(np.stack([x, y], axis=1))

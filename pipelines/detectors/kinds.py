@@ -14,6 +14,8 @@ from pipelines.units import Duration, Extent, Fraction, duration
 
 MOST_INPUT_PX = 4096
 MOST_LABELS = 65_535
+MOST_DETECTIONS = 1000
+"""Of one picture: suppression is quadratic, 1000 boxes take some 6 ms, 3000 some 50."""
 _MIN_SCORE = "boxes below it are dropped"
 _IOU = "boxes that overlap a better one of their class by more are dropped"
 _FIT = "how a picture is brought to the input"
@@ -25,7 +27,9 @@ class _OnnxConfig(Block):
     model: InputFile = Field(description="the ONNX file")
     sha256: Sha256 | None = Field(None, description="64 hex digits: refuse another file")
     input: Extent = Field(description="what the model runs at, multiples of 32 px")
-    max_detections: int = Field(300, ge=1, le=65_535, description="boxes of one picture; the best are kept")
+    max_detections: int = Field(
+        300, ge=1, le=MOST_DETECTIONS, description="boxes of one picture; the best are kept"
+    )
     threads: int = Field(1, ge=1, le=64, description="threads of one run")
 
     @field_validator("input")
@@ -84,7 +88,7 @@ class SyntheticDetectorConfig(Block):
     kind: Literal["synthetic"]
     delay: Duration = Field(duration("10ms"), description="how long a run takes")
     labels: Annotated[Words, Field(min_length=1)] = Field(("thing",), description="index = class id")
-    boxes: int = Field(1, ge=0, le=1000, description="boxes per picture")
+    boxes: int = Field(1, ge=0, le=MOST_DETECTIONS, description="boxes per picture")
     input: Extent = Field((320, 240), description="what it claims to run at")
     fail_every: int | None = Field(None, ge=1, description="every how manieth run breaks; left out: none")
 

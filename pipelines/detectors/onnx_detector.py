@@ -61,12 +61,14 @@ class OnnxDetector(ABC):
         self._fit: Fit = fit
         self._model = OnnxModel(model, sha256=sha256, threads=threads)
         if not self._takes_a_picture() or (needed := self._needed_outputs()) is None:
-            raise wrong_family(model, self.kind, self.expected, self._model.signature)
+            raise wrong_family(model, kind=self.kind, expected=self.expected, signature=self._model.signature)
         self._outputs = needed
         seen = self._model.try_out(input_size, needed)
         if not self._reads({name: value.shape for name, value in seen.items()}):
             shapes = self._model.signature.seen({name: value.shape for name, value in seen.items()})
-            raise wrong_family(model, self.kind, self.expected, shapes, input_size)
+            raise wrong_family(
+                model, kind=self.kind, expected=self.expected, signature=shapes, size=input_size
+            )
         self._labels = self._settle([seen[name] for name in needed])
 
     # -- what a family adds -------------------------------------------------------------------------------

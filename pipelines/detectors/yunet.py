@@ -86,10 +86,16 @@ class YuNet(OnnxDetector):
         classes, objects, boxes = (
             np.concatenate([part[0] for part in outputs[i : i + count]]) for i in range(0, 3 * count, count)
         )
-        return decode(classes[:, 0], objects[:, 0], boxes, self._cells, min_score=self._min_score)
+        return decode(
+            classes=classes[:, 0],
+            objects=objects[:, 0],
+            boxes=boxes,
+            cells=self._cells,
+            min_score=self._min_score,
+        )
 
 
-def decode(classes: Tensor, objects: Tensor, boxes: Tensor, cells: Cells, *, min_score: float) -> Candidates:
+def decode(*, classes: Tensor, objects: Tensor, boxes: Tensor, cells: Cells, min_score: float) -> Candidates:
     """Faces in input pixels. `classes` and `objects` [A] within 0 and 1, `boxes` [A, 4] as `Cells.boxes` takes.
 
     score = √(class · objectness).

@@ -20,11 +20,8 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """`moving` is the share of the picture that moves, 0..1; 0 where the picture was not looked at."""
-
     passes: bool
     why: Why
-    moving: float = 0.0
 
 
 class Gate(Protocol):

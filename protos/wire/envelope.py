@@ -4,11 +4,10 @@ What any protobuf library writes is read, and what is written any of them reads;
 once on the way out and never on the way in. Damaged or unknown input raises Rejected, nothing else.
 """
 
-from collections.abc import Iterator
-
 from pipelines.errors import Rejected
 from protos import inference_pb2 as pb
 from protos.wire import live, messages
+from protos.wire.fields import BYTES, fields, varint_bytes
 from protos.wire.messages import ToAgent, ToWorker
 from protos.wire.session import Lane
 
@@ -25,8 +24,8 @@ OVERHEAD_BYTES = 1024
 _FRAME = pb.ToWorker.DESCRIPTOR.fields_by_name["frame"].number
 _FRAME_HEAD = pb.ToWorker.DESCRIPTOR.fields_by_name["frame_head"].number
 _FRAME_BODY = pb.ToWorker.DESCRIPTOR.fields_by_name["frame_body"].number
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_MOST_VARINT_BYTES = 10
+_MOST_FIELDS = 16
+"""Of an envelope, a frame or a body: they have three at most, the rest is for later versions."""
 
 
 def pack_to_worker(message: ToWorker) -> bytes:
@@ -58,7 +57,8 @@ def unpack_to_worker(data: bytes, *, agent: str = "") -> tuple[ToWorker, ...]:
         return (_frame_body(inner),)
     if kind != _FRAME:
         return (messages.decode_to_worker(kind, inner, agent=agent),)
-    parts = {number: value for number, value in _fields(inner) if isinstance(value, memoryview)}
+    found = fields(inner, most=_MOST_FIELDS)
+    parts = {number: value for number, value in found if isinstance(value, memoryview)}
     if not {1, 2} <= set(parts):
         raise Rejected("a frame has a head and a body")
     return messages.decode_to_worker(_FRAME_HEAD, parts[1], agent=agent), _frame_body(parts[2])
@@ -71,33 +71,25 @@ def unpack_to_agent(data: bytes, *, agent: str = "") -> ToAgent:
 
 
 def _tag(kind: int, size: int) -> bytes:
-    return _varint_bytes(kind << 3 | _BYTES) + _varint_bytes(size)
+    return varint_bytes(kind << 3 | BYTES) + varint_bytes(size)
 
 
 def _frame_body_head(body: live.FrameBody) -> bytes:
     """A serialised FrameBody up to its data, its last field: protobuf itself would copy that three times."""
     head = b""
     if body.stream:
-        head += b"\x08" + _varint_bytes(body.stream)
+        head += b"\x08" + varint_bytes(body.stream)
     if body.seq:
-        head += b"\x10" + _varint_bytes(body.seq)
+        head += b"\x10" + varint_bytes(body.seq)
     if len(body.data):
-        head += b"\x1a" + _varint_bytes(len(body.data))
+        head += b"\x1a" + varint_bytes(len(body.data))
     return head
-
-
-def _varint_bytes(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def _open(data: bytes) -> tuple[int, memoryview]:
     """The kind and bytes of the message inside; what a later version may add after it is passed over."""
-    inside = [(number, value) for number, value in _fields(memoryview(data)) if isinstance(value, memoryview)]
+    found = fields(memoryview(data), most=_MOST_FIELDS)
+    inside = [(number, value) for number, value in found if isinstance(value, memoryview)]
     if not inside:
         raise Rejected("an envelope without a message")
     return inside[0]
@@ -106,7 +98,7 @@ def _open(data: bytes) -> tuple[int, memoryview]:
 def _frame_body(inner: memoryview) -> live.FrameBody:
     stream, seq = 0, 0
     data: live.Buffer = b""
-    for number, value in _fields(inner):
+    for number, value in fields(inner, most=_MOST_FIELDS):
         match number, value:
             case 1, int():
                 stream = value & 0xFFFFFFFF
@@ -115,40 +107,3 @@ def _frame_body(inner: memoryview) -> live.FrameBody:
             case 3, memoryview():
                 data = value
     return live.FrameBody(stream=stream, seq=seq, data=data)
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Field numbers and values of one serialised message; fixed-width fields, of which we have none, are skipped."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        number, kind = key >> 3, key & 7
-        if kind == _VARINT:
-            value, at = _varint(data, at)
-            yield number, value
-        elif kind == _BYTES:
-            size, at = _varint(data, at)
-            if size > len(data) - at:
-                raise Rejected(f"field {number} says {size} bytes and has {len(data) - at}")
-            yield number, data[at : at + size]
-            at += size
-        elif kind in (_FIXED64, _FIXED32):
-            at += 8 if kind == _FIXED64 else 4
-            if at > len(data):
-                raise Rejected(f"field {number} is cut short")
-        else:
-            raise Rejected(f"field {number} has the unknown wire type {kind}")
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """The number at `at` and where the next thing begins."""
-    value = 0
-    for place in range(_MOST_VARINT_BYTES):
-        if at >= len(data):
-            raise Rejected("a number is cut short")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return value & 0xFFFFFFFFFFFFFFFF, at
-    raise Rejected("a number has more than ten bytes")

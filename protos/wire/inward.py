@@ -9,10 +9,17 @@ from protos.wire import bulk, live, session, values
 from protos.wire.unions import ToAgent, ToWorker
 from protos.wire.values import LANES, REASONS
 
+MOST_STREAMS = 1000
+"""Of one agent; a worker's own limit is lower."""
+LARGEST_SIDE_PX = 65_535
+"""Of a frame as captured: no camera has more, and a box beyond it would say nothing."""
+
 
 def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWorker | ToAgent:
     match name:
         case "hello":
+            if len(m.streams) > MOST_STREAMS:
+                raise Rejected(f"a Hello of {len(m.streams)} streams; {MOST_STREAMS} are the most")
             return session.Hello(
                 protocol_min=m.protocol_min,
                 protocol_max=m.protocol_max,
@@ -136,6 +143,7 @@ def _frame_head(m: Any) -> live.FrameHead:
     encoding, fault = values.encoding_of(m.encoding)
     if m.priority >= len(PRIORITIES):
         fault = fault or f"unknown priority {m.priority}"
+    fault = fault or _source_fault(m.source_width_px, m.source_height_px)
     return live.FrameHead(
         stream=m.stream,
         seq=m.seq,
@@ -145,5 +153,16 @@ def _frame_head(m: Any) -> live.FrameHead:
         priority=PRIORITIES[min(m.priority, len(PRIORITIES) - 1)],
         probe=m.probe,
         traceparent=m.traceparent,
+        source_width_px=m.source_width_px,
+        source_height_px=m.source_height_px,
         fault=fault,
     )
+
+
+def _source_fault(width_px: int, height_px: int) -> str:
+    """Why no frame can have been captured in this size; empty if one can, or if the size is left out."""
+    if (width_px == 0) != (height_px == 0):
+        return f"a frame of {width_px}x{height_px} px: give its width and its height, or neither"
+    if max(width_px, height_px) > LARGEST_SIDE_PX:
+        return f"a frame of {width_px}x{height_px} px: no side may exceed {LARGEST_SIDE_PX} px"
+    return ""

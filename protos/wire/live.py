@@ -11,7 +11,8 @@ Buffer = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameHead:
-    """Sent just before its FrameBody; `worker_budget_us` counts from the head's arrival.
+    """Sent just before its FrameBody; `worker_budget_us` counts from the head's arrival. Boxes come back in the pixels
+    of `source_width_px` × `source_height_px`, the frame as captured; both 0: in those of the encoding.
 
     `fault`: what is wrong with it, in words. Never sent: found when it is read, so that the frame can be rejected.
     """
@@ -24,6 +25,8 @@ class FrameHead:
     priority: Priority = Priority.NORMAL
     probe: bool = False
     traceparent: str = ""
+    source_width_px: int = 0
+    source_height_px: int = 0
     fault: str = ""
 
 

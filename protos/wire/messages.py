@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from pipelines.errors import Rejected
 from protos import inference_pb2 as pb
 from protos.wire import bulk, inward, live, session
+from protos.wire.fields import check_count
 from protos.wire.outward import encode
 from protos.wire.unions import ToAgent, ToWorker
 
@@ -48,6 +49,13 @@ _TO_AGENT_FIELDS: dict[type, str] = {
 }
 
 
+_LARGE = ("frame_body", "bulk_batch", "have")
+_SMALL_BYTES = 1 << 18
+"""Most of an agent's other messages, headers included: a Hello of 1000 streams with the longest names has 150 kB."""
+_MOST_FIELDS = 1 << 16
+"""Of a large one: more gaps and payloads than any worker takes in a batch."""
+
+
 def _kinds(
     union: type[Message], fields: dict[type, str]
 ) -> tuple[dict[type, int], dict[int, tuple[str, Any]]]:
@@ -76,6 +84,7 @@ def decode_to_worker(
     kind: int, header: live.Buffer, payload: live.Buffer | None = None, *, agent: str = ""
 ) -> ToWorker:
     """What an agent sent; `agent` is the name its Hello gave."""
+    _check_size(kind, header)
     return cast("ToWorker", _parse(_FROM_AGENT, kind, header, payload, agent))
 
 
@@ -84,6 +93,17 @@ def decode_to_agent(
 ) -> ToAgent:
     """What a worker sent."""
     return cast("ToAgent", _parse(_FROM_WORKER, kind, header, payload, agent))
+
+
+def _check_size(kind: int, header: live.Buffer) -> None:
+    """Rejected if building the message would cost more than an agent can have meant."""
+    if len(header) <= _SMALL_BYTES:
+        return
+    name, _ = _FROM_AGENT.get(kind, ("", None))
+    if name not in _LARGE:
+        raise Rejected(f"{name or 'an unknown message'} of {len(header)} bytes; {_SMALL_BYTES} are the most")
+    if name != "frame_body":
+        check_count(memoryview(header), most=_MOST_FIELDS)
 
 
 def _parse(

@@ -83,6 +83,8 @@ def encode(message: ToWorker | ToAgent) -> Message:
                 priority=PRIORITIES.index(message.priority),
                 probe=message.probe,
                 traceparent=message.traceparent,
+                source_width_px=message.source_width_px,
+                source_height_px=message.source_height_px,
             )
         case live.FrameBody():
             return pb.FrameBody(stream=message.stream, seq=message.seq)

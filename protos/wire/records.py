@@ -2,7 +2,7 @@
 
 The unpacked length is stated beside the batch and checked before a byte is allocated; a stream that
 inflates past its statement is refused (a 400 kB body may hide 400 MB), and so is one that asks for a window
-larger than any batch within the limit needs.
+larger than any batch within the limit needs. Records are counted before one is built.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,8 +14,11 @@ from pipelines.errors import Rejected
 from pipelines.result import Detections, Record
 from protos import inference_pb2 as pb
 from protos.wire.bulk import BulkBatch
+from protos.wire.fields import fields
 from protos.wire.values import detections_from, detections_to, record_from, record_to
 
+_RECORDS = pb.Records.DESCRIPTOR.fields_by_name["records"].number
+_LARGEST_RECORD_BYTES = 4 << 20
 _SMALLEST_WINDOW_BYTES = 1 << 10
 _LARGEST_WINDOW_BYTES = 1 << 27
 
@@ -26,7 +29,9 @@ def encode(record: Record) -> bytes:
 
 
 def decode(data: bytes, agent: str) -> Record:
-    """The record in `data`; Rejected if it is damaged."""
+    """The record in `data`; Rejected if it is damaged or larger than any record."""
+    if len(data) > _LARGEST_RECORD_BYTES:
+        raise Rejected(f"a record of {len(data)} bytes; {_LARGEST_RECORD_BYTES} are the most")
     try:
         return record_from(pb.Record.FromString(data), agent)
     except DecodeError as error:
@@ -74,20 +79,29 @@ def unpack(
         data = reader.read(batch.records_bytes + 1)
         if len(data) != batch.records_bytes:
             raise Rejected(f"a batch said it holds {batch.records_bytes} bytes and does not")
-        message = pb.Records.FromString(data)
-    except (zstandard.ZstdError, DecodeError) as error:
+    except zstandard.ZstdError as error:
         raise Rejected(f"damaged batch: {error}") from error
-    if len(message.records) > batch_records:
-        raise Rejected(f"a batch of {len(message.records)} records exceeds the limit of {batch_records}")
     out: list[Record] = []
-    for entry in message.records:
+    for entry in _entries(data, batch_records):
         try:
-            out.append(record_from(entry, agent))
+            out.append(decode(entry, agent))
         except Rejected as error:
             if refused is None:
                 raise
             refused(error)
     return out
+
+
+def _entries(data: bytes, most: int) -> list[bytes]:
+    """The records of a serialised Records, each still serialised; Rejected beyond `most`."""
+    found = [
+        bytes(value)
+        for number, value in fields(memoryview(data), most=most + 1)
+        if number == _RECORDS and isinstance(value, memoryview)
+    ]
+    if len(found) > most:
+        raise Rejected(f"a batch of more than {most} records, which is the limit")
+    return found
 
 
 def _window_bytes(decompressed_bytes: int) -> int:

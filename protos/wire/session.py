@@ -33,7 +33,10 @@ class RejectReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamInfo:
-    """A stream of an agent; boxes of its results are in these source pixels."""
+    """A stream of an agent and its picture's size when the Hello was said, 0 × 0 if not known then.
+
+    For people: boxes come back in the pixels that each frame's head states.
+    """
 
     name: str
     width_px: int

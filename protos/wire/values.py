@@ -34,6 +34,7 @@ GAP_REASON: Mapping[GapReason, int] = {m: pb.GapReason.Value(f"GAP_REASON_{m.nam
 _F4 = np.dtype("<f4")
 _U2 = np.dtype("<u2")
 _FEW_NUMBERS = 100
+_MOST_LABELS = 1 << 16
 
 LANES = {lane: pb.Lane.Value(f"LANE_{lane.name}") for lane in Lane}
 REASONS = {r: pb.RejectReason.Value(f"REJECT_REASON_{r.name}") for r in RejectReason}
@@ -111,6 +112,8 @@ def detections_to(value: Detections, *, with_labels: bool = True) -> pb.Detectio
 def detections_from(message: pb.Detections, labels: tuple[str, ...] = ()) -> Detections:
     """Rejected if the columns are not of one length. `labels` serve where the message has none."""
     boxes, scores = message.boxes, message.scores
+    if len(message.labels) > _MOST_LABELS:
+        raise Rejected(f"{len(message.labels)} labels; a class id tells {_MOST_LABELS} apart")
     if len(boxes) % _F4.itemsize:
         raise Rejected("detections do not fit together: the last box is cut")
     try:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-BENCHMARKS = ("overhead", "transport", "camera", "postprocess", "demo")
+BENCHMARKS = ("overhead", "transport", "camera", "postprocess", "socket_sink", "demo")
 PAGE = Path("docs/benchmarks.md")
 BEGIN, END = "<!-- begin {} -->", "<!-- end {} -->"
 
@@ -26,10 +26,21 @@ def table(report: dict[str, Any]) -> str:
 
 
 def replace_table(page: str, name: str, text: str) -> str:
+    """`page` with `text` between the markers of `name`, which must be there."""
     begin, end = BEGIN.format(name), END.format(name)
     before, _, rest = page.partition(begin)
     _, _, after = rest.partition(end)
     return f"{before}{begin}\n{text}\n{end}{after}"
+
+
+def without_place(page: str) -> list[str]:
+    """Benchmarks whose table has no place in `page`: both markers, once each, in their order."""
+    found = []
+    for name in BENCHMARKS:
+        begin, end = BEGIN.format(name), END.format(name)
+        if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+            found.append(name)
+    return found
 
 
 def main() -> None:
@@ -38,6 +49,9 @@ def main() -> None:
     arguments = parser.parse_args()
     failed = []
     page = PAGE.read_text()
+    if missing := without_place(page):  # said before an hour is spent on figures nobody would see
+        wanted = "\n".join(f"{BEGIN.format(name)}\n{END.format(name)}" for name in missing)
+        sys.exit(f"{PAGE} has no place for {', '.join(missing)}; write there, where each belongs:\n{wanted}")
     for name in BENCHMARKS:
         with tempfile.NamedTemporaryFile(suffix=".json") as out:
             command = [sys.executable, "-m", f"tests.bench.{name}", "--json", out.name]

@@ -23,7 +23,7 @@ from pipelines.detectors.base import CancelToken
 from pipelines.errors import Rejected
 from pipelines.frame import Encoding, Picture
 from pipelines.result import Detections
-from pipelines.runtime import tune
+from pipelines.runtime import monotonic_us, tune
 
 CODEC = "null"
 MODEL = "null"
@@ -73,10 +73,6 @@ class NullDetector:
         return BOXES
 
 
-def _clock_us() -> int:
-    return time.monotonic_ns() // 1000
-
-
 @contextmanager
 def serving(kind: str, folder: Path) -> Iterator[tuple[str, Service]]:
     """A null worker on loopback: `(host:port, service)`."""
@@ -87,12 +83,12 @@ def serving(kind: str, folder: Path) -> Iterator[tuple[str, Service]]:
             codecs={CODEC: NullCodec()},
             store=store,
             store_id=store.store_id,
-            clock_us=_clock_us,
+            clock_us=monotonic_us,
             unix_us=lambda: time.time_ns() // 1000,
         )
         service.start()
         listener: Any = LISTENERS[kind].resolve()(
-            service, address="127.0.0.1:0", clock_us=_clock_us, max_message_bytes=LARGEST_BODY_BYTES
+            service, address="127.0.0.1:0", clock_us=monotonic_us, max_message_bytes=LARGEST_BODY_BYTES
         )
         try:
             listener.start()

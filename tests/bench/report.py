@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edge.facts import cpu_name
 from pipelines.windows import quantile
 
 
@@ -33,7 +34,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         machine = {
-            "cpu": _cpu(),
+            "cpu": cpu_name(),
             "cores": os.cpu_count(),
             "python": platform.python_version(),
             "load_1min": round(os.getloadavg()[0], 2),
@@ -75,10 +76,3 @@ def run(
     else:
         Path(arguments.json).write_text(text + "\n")
     sys.exit(0 if report.ok else 1)
-
-
-def _cpu() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()

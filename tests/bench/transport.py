@@ -1,8 +1,9 @@
 """What one frame's way to the worker and back costs beside the bare library's: the transport and the house.
 
 Ours: `Link.send` of head and body until the link delivers the result — Hello, admission, queue, decode, detect,
-reply, record store, with a codec and a detector that cost nothing. Floor: the same bytes to a bare peer
-(`tests/bench/floors.py`). Two processes on loopback, one frame in flight, floor and ours in turn; the ratio is
+reply, record store, with a codec and a detector that cost nothing. Floor: the same bytes to a bare peer in the same
+number of messages (`tests/bench/floors.py`); over gRPC also in two, reported and not judged. For both the clock
+starts with the payload in hand. Two processes on loopback, one frame in flight, floor and ours in turn; the ratio is
 taken pair by pair, so that what else the machine does meanwhile weighs on both.
 """
 
@@ -13,13 +14,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from edge.links.base import Connected, Dropped, Link, LinkEvent, Received, Refused, Sent
 from edge.links.kinds import LINKS
 from pipelines.frame import Encoding, new_run
-from pipelines.runtime import tune
+from pipelines.runtime import monotonic_us, tune
 from pipelines.windows import quantile
 from protos.wire.live import FrameBody, FrameHead, Reject, Result
 from protos.wire.session import Error, Hello, Lane, StreamInfo
@@ -36,10 +37,6 @@ WARM_UP_FRAMES = 150
 REPLY_WITHIN_S = 10.0
 
 
-def clock_us() -> int:
-    return time.monotonic_ns() // 1000
-
-
 class OurLink:
     """A link as the agent uses it; `call` returns µs from `send` until the link delivers the result."""
 
@@ -50,7 +47,9 @@ class OurLink:
         self._arrived_ns = 0
         self._wrong: object = None
         self._seq = 0
-        self._link: Link = LINKS[kind].resolve()(name="bench", url=f"{kind}://{address}", clock_us=clock_us)
+        self._link: Link = LINKS[kind].resolve()(
+            name="bench", url=f"{kind}://{address}", clock_us=monotonic_us
+        )
         hello = Hello(
             agent="bench",
             run=new_run(),
@@ -62,17 +61,19 @@ class OurLink:
             raise TimeoutError(f"no Welcome over {kind}")
 
     def call(self, body: bytes) -> float:
+        begun_ns = time.perf_counter_ns()
         self._seq += 1
         encoding = Encoding(codec=CODEC, quality=50, width_px=64, height_px=48, body_bytes=len(body))
         frame_head = FrameHead(
             stream=0,
             seq=self._seq,
             worker_budget_us=5_000_000,
-            sent_mono_us=clock_us(),
+            sent_mono_us=monotonic_us(),
             encoding=encoding,
+            source_width_px=640,
+            source_height_px=480,
         )
         frame_body = FrameBody(stream=0, seq=self._seq, data=body)
-        begun_ns = time.perf_counter_ns()
         sent = self._link.send(frame_head, frame_body)
         if sent is not Sent.ACCEPTED or not self._delivered.acquire(timeout=REPLY_WITHIN_S) or self._wrong:
             raise RuntimeError(f"frame {self._seq} was not answered: {sent}, {self._wrong}")
@@ -117,7 +118,7 @@ def child(*arguments: str) -> Iterator[str]:
 
 @contextmanager
 def floor_client(kind: str) -> Iterator[Callable[[bytes], float]]:
-    with child("tests.bench.floors", kind) as port:
+    with child("tests.bench.floors", kind.partition(" ")[0]) as port:
         floor = FLOORS[kind](int(port))
 
         def call(body: bytes) -> float:
@@ -146,27 +147,36 @@ def round_us(call: Callable[[bytes], float], body: bytes, frames: int) -> list[f
 
 
 def compare(kind: str, *, pairs: int, frames: int) -> dict[str, Any]:
-    """p50 and p99 in µs of floor and ours by size, and the median of the pairs' ratios of p50."""
+    """p50 and p99 in µs of the floors and ours by size, and the median of the pairs' ratios of p50 to each floor."""
     out: dict[str, Any] = {}
-    with floor_client(kind) as floor, our_client(kind) as ours:
+    names = {name: "floor" if name == kind else "floor_" + name.partition(" ")[2] for name in FLOORS}
+    with ExitStack() as stack:
+        calls = {
+            words: stack.enter_context(floor_client(name))
+            for name, words in names.items()
+            if name.partition(" ")[0] == kind
+        }
+        calls["ours"] = stack.enter_context(our_client(kind))
         for size_bytes in SIZES_BYTES:
             body = os.urandom(size_bytes)
-            for call in (floor, ours):
+            for call in calls.values():
                 round_us(call, body, WARM_UP_FRAMES)
-            seen: dict[str, list[float]] = {"floor_p50": [], "floor_p99": [], "ours_p50": [], "ours_p99": []}
-            ratios = []
+            seen: dict[str, list[float]] = {f"{name}_{q}": [] for name in calls for q in ("p50", "p99")}
+            ratios: dict[str, list[float]] = {name: [] for name in calls if name != "ours"}
             for _ in range(pairs):
-                p50 = {}
-                for name, call in (("floor", floor), ("ours", ours)):
+                for name, call in calls.items():
                     took_us = round_us(call, body, frames)
-                    p50[name] = quantile(took_us, 0.5)
-                    seen[f"{name}_p50"].append(p50[name])
+                    seen[f"{name}_p50"].append(quantile(took_us, 0.5))
                     seen[f"{name}_p99"].append(quantile(took_us, 0.99))
-                ratios.append(p50["ours"] / p50["floor"])
+                for name, found in ratios.items():
+                    found.append(seen["ours_p50"][-1] / seen[f"{name}_p50"][-1])
             out[f"{size_bytes // 1000} kB"] = {
                 **{f"{name}_us": round(quantile(sorted(values), 0.5), 1) for name, values in seen.items()},
-                "ratio": round(quantile(sorted(ratios), 0.5), 3),
-                "ratios": [round(ratio, 2) for ratio in sorted(ratios)],
+                **{
+                    name.replace("floor", "ratio"): round(quantile(sorted(found), 0.5), 3)
+                    for name, found in ratios.items()
+                },
+                "ratios": [round(ratio, 2) for ratio in sorted(ratios["floor"])],
             }
     return out
 

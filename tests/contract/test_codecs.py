@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pipelines.codecs.base import Codec, PictureLimits
-from pipelines.codecs.image import JpegCodec
+from pipelines.codecs.jpeg import JpegCodec
 from pipelines.codecs.kinds import CODECS, RungConfig
-from pipelines.codecs.lossless import ZstdCodec
 from pipelines.codecs.png import PngCodec
+from pipelines.codecs.zstd import ZstdCodec
 from pipelines.errors import Rejected
 from pipelines.frame import Encoding, Picture
 
@@ -225,3 +225,13 @@ def test_a_codec_is_made_as_its_rung_says():
         )
         assert len(small) < len(quick)
     assert CODECS["jpeg"].resolve().from_config(RungConfig()).name == "jpeg"
+
+
+def test_a_rung_has_the_documented_default_of_its_codec_and_nothing_of_another():
+    # F24
+    documented = RungConfig.model_json_schema()["properties"]
+    for name in MADE:
+        rung = RungConfig.model_validate({"codec": name})
+        lossless = name in LOSSLESS
+        assert rung.quality == (None if lossless else documented["quality"]["default"])
+        assert rung.level == (documented["level"]["default"] if lossless else None)

@@ -14,11 +14,12 @@ from cloud.config import LISTENERS
 from cloud.listeners.base import Listener
 from cloud.service import Service
 from pipelines.errors import ConfigError
+from protos.endpoint import Peer
 from protos.wire.bulk import Ack
 from protos.wire.live import Result
 from protos.wire.session import Error, Goodbye, Hello, Lane, Ping, Pong, RejectReason, Welcome
 from tests.support.agents import HELLO, Agent, agent, frame, port_of
-from tests.support.endpoints import ScriptedEndpoint
+from tests.support.endpoints import ScriptedEndpoint, ScriptedSession
 from tests.support.eventually import eventually
 from tests.support.ipv6 import need_ipv6
 from tests.support.workers import GatedDetector, clock_us, service
@@ -156,8 +157,8 @@ def test_a_peer_that_takes_nothing_is_told_full_and_delays_nobody(kind: str) -> 
         agent(listener.address) as gateway,
     ):
         sleeper.send(HELLO)
-        eventually(lambda: endpoint.on(Lane.LIVE), what="the sleeper's session")
-        peer = endpoint.sessions[0].peer
+        (sleeping,) = eventually(lambda: endpoint.on(Lane.LIVE), what="the sleeper's session")
+        peer = sleeping.peer
         words = Error(reason=RejectReason.FAILED, text="x" * 500_000)
         eventually(lambda: not peer.send(words), 10.0, "a full queue")
         gateway.send(HELLO)
@@ -243,3 +244,35 @@ def test_an_ipv6_address_is_served_and_named_in_brackets(kind: str) -> None:
         with agent(listener.address) as gateway:
             gateway.send(HELLO)
             gateway.until(Welcome)
+
+
+def test_a_fault_nobody_foresaw_costs_its_connection_at_most_and_is_counted(kind: str) -> None:
+    class BreaksOnce(ScriptedEndpoint):
+        broken = 0
+
+        def open(self, peer: Peer) -> ScriptedSession:
+            self.broken += 1
+            if self.broken == 1:
+                raise ZeroDivisionError("nobody foresaw this")
+            return super().open(peer)
+
+    with listener_on(kind, BreaksOnce()) as listener:
+        with agent(listener.address) as unlucky:
+            unlucky.send(HELLO)
+            eventually(lambda: listener.faults == 1, what="a counted fault")
+        with agent(listener.address) as gateway:
+            greet(gateway)
+        assert listener.trouble == []
+
+
+def test_a_stop_that_may_take_no_time_names_what_it_left_behind(kind: str) -> None:
+    endpoint = ScriptedEndpoint()
+    with listener_on(kind, endpoint) as listener, agent(listener.address) as gateway:
+        endpoint.reading.clear()  # its session is inside a call that does not come back
+        gateway.send(HELLO)
+        eventually(lambda: endpoint.sessions, what="a session")
+        listener.stop(0.05)
+        assert [name for name in listener.left_behind if name.startswith("nearfar-")] != []
+        endpoint.reading.set()
+        listener.stop()
+        assert listener.left_behind == []

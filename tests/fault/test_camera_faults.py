@@ -188,11 +188,11 @@ def test_a_camera_that_accepts_and_never_answers_delays_neither_start_nor_stop(g
         agent.stop()
 
 
-def test_a_camera_that_accepts_and_never_answers_is_tried_again(gateway):
+def test_a_camera_that_accepts_and_never_answers_is_tried_again_and_the_reason_is_heard(gateway):
     """F28"""
     with mjpeg.mjpeg(accepting=False) as server:
-        agent = gateway(server.url, open_timeout="500ms")
-        agent.wait_said("stream door: connecting")
+        agent = gateway(server.url, open_timeout="2s")
+        agent.wait_said("does not answer; check that the camera is on")
         server.accepting.set()
         agent.wait_answers(20)
         agent.stop()

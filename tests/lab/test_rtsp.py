@@ -3,19 +3,21 @@
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from edge.backoff import Backoff
 from edge.capture.base import Shape
 from edge.capture.camera import CameraSource
+from edge.capture.camera_machine import Patience
 from edge.capture.publisher import Publisher
 from edge.capture.slot import Slot
 from edge.capture.state import StreamState
-from edge.capture.watchdog import Patience, Watchdog
+from edge.capture.watchdog import Watchdog
+from pipelines.runtime import monotonic_us
 from tests.support.eventually import eventually
 from tests.support.rig import free_port
 
@@ -24,10 +26,6 @@ WIDTH, HEIGHT, FPS = 640, 360, 15
 PERIOD_US = 1_000_000 / FPS
 
 pytestmark = pytest.mark.lab
-
-
-def clock_us():
-    return time.monotonic_ns() // 1000
 
 
 class Server:
@@ -87,16 +85,16 @@ class Watched:
                 overwritten=self.stale.append,
                 stale=self.stale.append,
                 captured=lambda stream, seq: None,
-                clock_us=clock_us,
+                clock_us=monotonic_us,
                 unix_us=lambda: 0,
             ),
             patience=Patience(open_us=5_000_000, stall_us=1_000_000, max_stale_us=50_000),
             expected=Shape(width_px=0, height_px=0, fps=0.0),
             ended=lambda stream, error: self.ended.set(),
-            clock_us=clock_us,
-            dice=lambda: 0.5,
+            clock_us=monotonic_us,
+            backoff=Backoff(first_us=250_000, most_us=5_000_000),
         )
-        self.begun_us = clock_us()
+        self.begun_us = monotonic_us()
         self.watchdog.start()
 
     def wait_frames(self, count, within_s=15.0):
@@ -157,9 +155,9 @@ def test_a_frozen_server_is_stalled_after_stall_after_and_recovers_when_it_goes_
     watched = watch(server)
     watched.wait_frames(2 * FPS)
     server.send(signal.SIGSTOP)
-    frozen_us = clock_us()
+    frozen_us = monotonic_us()
     watched.wait_state(StreamState.STALLED, within_s=3.0)
-    assert clock_us() - frozen_us < 2_000_000
+    assert monotonic_us() - frozen_us < 2_000_000
     server.send(signal.SIGCONT)
     watched.wait_state(StreamState.RUNNING)
     watched.wait_frames(FPS)
@@ -171,8 +169,8 @@ def test_a_freeze_shorter_than_stall_after_leaves_only_stale_pictures_behind(ser
     stale = len(watched.stale)
     server.send(signal.SIGSTOP)
     before = len(watched.frames)
-    frozen_us = clock_us()
-    eventually(lambda: clock_us() - frozen_us > 600_000, what="0.6 s")
+    frozen_us = monotonic_us()
+    eventually(lambda: monotonic_us() - frozen_us > 600_000, what="0.6 s")
     server.send(signal.SIGCONT)
     eventually(lambda: len(watched.frames) >= before + FPS, what="fresh pictures")
     assert watched.watchdog.status().reconnects == 0

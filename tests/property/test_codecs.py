@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pipelines.codecs.base import PictureLimits
-from pipelines.codecs.image import JpegCodec
-from pipelines.codecs.lossless import ZstdCodec
+from pipelines.codecs.jpeg import JpegCodec
 from pipelines.codecs.png import PngCodec
+from pipelines.codecs.zstd import ZstdCodec
 from pipelines.errors import Rejected
 from pipelines.frame import Encoding, Picture
 

@@ -1,7 +1,9 @@
 """Whatever a message holds it crosses unchanged; whatever bytes arrive they are a message or Rejected."""
 
+import tracemalloc
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields as fields_of
+from dataclasses import is_dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -25,7 +27,7 @@ from pipelines.result import (
     WorkerTiming,
 )
 from protos import inference_pb2 as pb
-from protos.wire import bulk, envelope, live, messages, multipart, records, session
+from protos.wire import bulk, envelope, fields, live, messages, multipart, records, session
 from protos.wire.session import Lane, RejectReason
 
 AGENT = "gw"
@@ -55,7 +57,7 @@ encodings = st.builds(
 loads = st.builds(Load, queue_frames=u32, queue_us=i64, service_p50_us=i64, service_p95_us=i64)
 credits_ = st.builds(session.Credit, frames=u32, bytes=u64)
 timings = st.builds(
-    WorkerTiming, **{f.name: u32 if f.name == "batch_frames" else i64 for f in fields(WorkerTiming)}
+    WorkerTiming, **{f.name: u32 if f.name == "batch_frames" else i64 for f in fields_of(WorkerTiming)}
 )
 ids = st.builds(FrameId, agent=st.just(AGENT), run=runs, stream=words, seq=u64)
 gaps = st.builds(
@@ -103,6 +105,13 @@ pongs = st.builds(
     load=loads,
     credit=st.none() | credits_,
 )
+source_sizes = st.just((0, 0)) | st.tuples(st.integers(1, 65_535), st.integers(1, 65_535))
+
+
+def head_of_size(source: tuple[int, int], **others: Any) -> live.FrameHead:
+    return live.FrameHead(source_width_px=source[0], source_height_px=source[1], **others)
+
+
 to_worker: dict[type, st.SearchStrategy[Any]] = {
     session.Hello: st.builds(
         session.Hello,
@@ -117,7 +126,8 @@ to_worker: dict[type, st.SearchStrategy[Any]] = {
         protocol_max=u32,
     ),
     live.FrameHead: st.builds(
-        live.FrameHead,
+        head_of_size,
+        source_sizes,
         stream=u32,
         seq=u64,
         worker_budget_us=i64,
@@ -201,7 +211,7 @@ def value(message: Any) -> Any:
     if isinstance(message, Detections):
         return message.boxes.tolist(), message.scores.tolist(), message.class_ids.tolist(), message.labels
     if is_dataclass(message):
-        return type(message), {f.name: value(getattr(message, f.name)) for f in fields(message)}
+        return type(message), {f.name: value(getattr(message, f.name)) for f in fields_of(message)}
     return bytes(message) if isinstance(message, memoryview | bytearray) else message
 
 
@@ -407,3 +417,78 @@ def test_a_box_or_score_that_is_no_number_is_refused(bad):
     seen = Detections(boxes, np.array([0.5], np.float32), np.array([0], np.uint16))
     with pytest.raises(Rejected, match="not a number"):
         records.decode_detections(records.encode_detections(seen))
+
+
+MANY = 4 << 20
+
+
+@pytest.mark.parametrize(
+    ("name", "inner"),
+    [
+        ("hello", b"\x32\x00" * MANY),
+        ("ping", b"\x7a\x00" * MANY),
+        ("bulk_batch", b"\x22\x00" * MANY),
+        ("have", b"\x0a\x00" * MANY),
+    ],
+)
+def test_a_few_bytes_that_claim_millions_of_parts_are_rejected_before_one_is_made(
+    name: str, inner: bytes
+) -> None:
+    kind = pb.ToWorker.DESCRIPTOR.fields_by_name[name].number
+    whole = fields.varint_bytes(kind << 3 | fields.BYTES) + fields.varint_bytes(len(inner)) + inner
+    for unpack in (
+        partial(multipart.unpack_to_worker, [bytes((kind,)), inner]),
+        partial(envelope.unpack_to_worker, whole),
+    ):
+        tracemalloc.start()
+        try:
+            with pytest.raises(Rejected):
+                unpack()
+            _, peak_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak_bytes < len(inner) // 2
+
+
+@pytest.mark.parametrize("before", [b"", b"\x52", b"\x1a"], ids=["an envelope", "a frame", "a body"])
+def test_an_envelope_a_frame_and_a_body_of_more_than_a_few_fields_are_rejected(before: bytes) -> None:
+    """The fields of those are counted as they are read, so that the rest is never looked at."""
+    inner = b"\x0a\x00" * MANY
+    whole = before + fields.varint_bytes(len(inner)) + inner if before else inner
+    with pytest.raises(Rejected, match="more than 16 fields"):
+        envelope.unpack_to_worker(whole)
+
+
+def test_a_batch_of_millions_of_empty_records_is_rejected_before_one_is_made() -> None:
+    data = b"\x0a\x00" * MANY
+    batch = bulk.BulkBatch(
+        batch=1, records_zstd=zstandard.ZstdCompressor().compress(data), records_bytes=len(data)
+    )
+    with pytest.raises(Rejected, match="more than 4097 fields"):
+        records.unpack(batch, agent=AGENT, decompressed_bytes=64 << 20, batch_records=4096)
+
+
+def test_a_hello_of_as_many_streams_as_an_agent_may_have_is_read_on_both_wires() -> None:
+    names = [session.StreamInfo(name=f"{n:0>128}", width_px=2**32 - 1, height_px=1) for n in range(1000)]
+    hello = session.Hello(agent=AGENT, run=bytes(16), lane=Lane.LIVE, streams=tuple(names))
+    assert multipart.unpack_to_worker(multipart.pack_to_worker(hello)) == hello
+    assert envelope.unpack_to_worker(envelope.pack_to_worker(hello)) == (hello,)
+
+
+@pytest.mark.parametrize(("width_px", "height_px"), [(1, 0), (0, 1), (65_536, 1), (1, 2**32 - 1)])
+def test_a_head_whose_frame_has_no_possible_size_says_so_and_is_still_the_head_of_a_frame(
+    width_px: int, height_px: int
+) -> None:
+    head = live.FrameHead(
+        stream=0,
+        seq=7,
+        worker_budget_us=1,
+        sent_mono_us=1,
+        encoding=Encoding(codec="jpeg", quality=1, width_px=8, height_px=8, body_bytes=1),
+        source_width_px=width_px,
+        source_height_px=height_px,
+    )
+    came = multipart.unpack_to_worker(multipart.pack_to_worker(head))
+    assert isinstance(came, live.FrameHead)
+    assert came.seq == 7
+    assert f"{width_px}x{height_px} px" in came.fault

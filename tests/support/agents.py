@@ -24,10 +24,24 @@ WITHIN_S = 10.0
 
 
 def frame(
-    seq: int, data: bytes, *, codec: str = "jpeg", size: tuple[int, int] = (64, 48)
+    seq: int,
+    data: bytes,
+    *,
+    codec: str = "jpeg",
+    size: tuple[int, int] = (64, 48),
+    source: tuple[int, int] = (640, 480),
 ) -> tuple[FrameHead, FrameBody]:
+    """A frame captured as `source` and encoded as `size`, both (width_px, height_px)."""
     encoding = Encoding(codec=codec, quality=80, width_px=size[0], height_px=size[1], body_bytes=len(data))
-    head = FrameHead(stream=0, seq=seq, worker_budget_us=5_000_000, sent_mono_us=0, encoding=encoding)
+    head = FrameHead(
+        stream=0,
+        seq=seq,
+        worker_budget_us=5_000_000,
+        sent_mono_us=0,
+        encoding=encoding,
+        source_width_px=source[0],
+        source_height_px=source[1],
+    )
     return head, FrameBody(stream=0, seq=seq, data=data)
 
 

@@ -58,7 +58,7 @@ class ScriptedSession:
             case Hello():
                 self.agent, self.lane = message.agent, message.lane
                 if not self._endpoint.silent:
-                    self.peer.send(self._endpoint.refusal or WELCOME)
+                    self.peer.send(self._endpoint.refusal or self._endpoint.welcome)
             case Ping():
                 self.peer.send(Pong(nonce=message.nonce, arrived_mono_us=arrived_us, resident_us=0))
             case FrameBody():
@@ -81,6 +81,7 @@ class ScriptedEndpoint:
     def __init__(self) -> None:
         self.sessions: list[ScriptedSession] = []
         self.refusal: Error | None = None
+        self.welcome = WELCOME
         self.silent = False
         self.spread_us = 0  # what its results say lay between head and body
         self.reasons: list[str] = []

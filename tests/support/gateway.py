@@ -40,7 +40,7 @@ class Gateway:
             eventually(lambda: self.agent.wait(Event(), poll_s=0.02), within_s, "the end of the clips")
         else:
             eventually(until, within_s, "what the test waits for")
-            self.agent._streams.stop()
+            self.agent.stop_capture()
         self.agent.drain(Event(), 10_000_000)
         self.agent.close()
         summary: dict[str, Any] = json.loads((self.root / "run" / "summary.json").read_text())

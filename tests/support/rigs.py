@@ -51,7 +51,15 @@ class Rig:
         self, seq: int, *, budget_us: int = 5_000_000, encoding: Encoding = ENCODING, stream: int = 0
     ) -> None:
         self.session.receive(
-            FrameHead(stream=stream, seq=seq, worker_budget_us=budget_us, sent_mono_us=0, encoding=encoding),
+            FrameHead(
+                stream=stream,
+                seq=seq,
+                worker_budget_us=budget_us,
+                sent_mono_us=0,
+                encoding=encoding,
+                source_width_px=640,
+                source_height_px=480,
+            ),
             clock_us(),
         )
 

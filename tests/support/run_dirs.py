@@ -1,7 +1,7 @@
 """Run directories as an agent leaves them, made by hand: what a report is given to read."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,23 @@ def link_line(at_ms: float, **changes: Any) -> Line:
         "return_below_ms": 50.0,
     }
     return line | changes
+
+
+def mixed(count: int = 200) -> list[Line]:
+    """The frames of a run in which the link went away for a quarter."""
+    return [frame_line(i, "near" if 50 < i <= 100 else "far") for i in range(1, count + 1)]
+
+
+def a_link(seconds: int = 8) -> Iterator[Line]:
+    """Its link, five looks a second: away from the third second to the fourth."""
+    for tenth in range(0, seconds * 10, 2):
+        away = 20 < tenth <= 40
+        yield link_line(
+            tenth * 100.0,
+            in_budget=not away,
+            reason="pings unanswered" if away else "",
+            rtt_ms=None if 30 < tenth <= 40 else 180.0 if away else 25.0,
+        )
 
 
 def summary_of(lines: Iterable[Line], **changes: Any) -> dict[str, Any]:

@@ -22,12 +22,12 @@ from pipelines.detectors.base import CancelToken, Detector
 from pipelines.errors import Rejected
 from pipelines.frame import Encoding, Picture
 from pipelines.result import Detections
+from pipelines.runtime import monotonic_us
 
 MODEL = "synthetic"
 
 
-def clock_us() -> int:
-    return time.monotonic_ns() // 1000
+clock_us = monotonic_us
 
 
 def unix_us() -> int:

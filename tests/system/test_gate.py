@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pipelines.codecs.image import JpegCodec
+from pipelines.codecs.jpeg import JpegCodec
 from pipelines.detectors.synthetic import SyntheticDetector
 from pipelines.result import GapReason
 from tests.support.gateway import Gateway, gateway

@@ -22,15 +22,19 @@ sinks: [{{kind: jsonl, path: {sink}}}]
 """
 
 
-def ended_agent(root: Path, *, sink: str, answers: int = 20, full_disk: bool = False) -> Agent:
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outbox of an agent made from here on takes nothing."""
+    store = MemoryOutbox()
+    store.fail = Retryable("no space left on device")
+    monkeypatch.setattr("edge.assembly.SqliteOutbox", lambda *_, **__: store)
+
+
+def ended_agent(root: Path, *, sink: str, answers: int = 20) -> Agent:
     """An agent that has given some answers and was closed."""
     path = root / "pipeline.yaml"
     path.write_text(PIPELINE.format(root=root, sink=sink))
     agent = Agent(load_pipeline(path), run_dir=root / "run")
-    if full_disk:
-        store = MemoryOutbox()
-        store.fail = Retryable("no space left on device")
-        agent._outbox._keeper._store = store
     agent.start()
     eventually(lambda: sum(agent.counters.answered.values()) >= answers, 10, "answers")
     agent.close()
@@ -43,8 +47,9 @@ def test_a_run_that_kept_everything_has_broken_nothing(tmp_path: Path):
     assert json.loads((tmp_path / "run/summary.json").read_text())["frames"]["adds_up"] is True
 
 
+@pytest.mark.usefixtures("full_disk")
 def test_answers_a_full_disk_did_not_take_are_live_and_on_time_and_named_at_the_end(tmp_path: Path):
-    agent = ended_agent(tmp_path, sink=f"{tmp_path}/answers.jsonl", full_disk=True)
+    agent = ended_agent(tmp_path, sink=f"{tmp_path}/answers.jsonl")
     assert any("could not be kept in the outbox" in words for words in agent.broken)
     assert any("no space left" in words for words in agent.broken)
     given = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]

@@ -11,11 +11,10 @@ import zstandard
 
 from cloud.limits import ServiceLimits
 from pipelines.codecs.base import Codec
-from pipelines.codecs.image import JpegCodec
-from pipelines.codecs.lossless import ZstdCodec
+from pipelines.codecs.jpeg import JpegCodec
 from pipelines.codecs.png import PngCodec
+from pipelines.codecs.zstd import ZstdCodec
 from pipelines.detectors.base import CancelToken
-from pipelines.detectors.synthetic import SyntheticDetector
 from pipelines.frame import Encoding, Picture
 from pipelines.pictures import for_detector
 from pipelines.result import Detections
@@ -174,8 +173,3 @@ def test_detectors_of_the_worker_see_8_bit_colour_whatever_the_camera_gave(tmp_p
         rig.peer.wait(Result, 3)
     assert [picture.shape for picture in eye.seen] == [(96, 128, 3)] * 3
     assert all(picture.dtype == np.uint8 and abs(int(picture[5, 5, 0]) - 77) <= 1 for picture in eye.seen)
-
-
-def test_a_synthetic_detector_takes_what_for_detector_makes() -> None:
-    found = SyntheticDetector(delay_us=0).detect(for_detector(thermal(0)))
-    assert len(found) == 1

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -12,28 +11,11 @@ from typing import Any
 
 import pytest
 
-from cloud.store.records import open_store
 from tests.support.eventually import eventually
-from tests.support.rig import Process, free_port
+from tests.support.rig import free_port
+from tests.support.sites import Site, get
 
 ALERTS = Path(__file__).parents[2] / "docs" / "alerts.yml"
-WORKER = """\
-version: 1
-name: seen-worker
-state_dir: {root}/worker
-listen: {{zmq: {{address: "127.0.0.1:{port}"}}, http: {{address: "127.0.0.1:0"}}}}
-models: {{thing: {{detector: {{kind: synthetic, delay: 5ms}}}}}}
-"""
-PIPELINE = """\
-version: 1
-agent: seen-gateway
-state_dir: {root}/gateway
-deadline: 1s
-http: {{address: "127.0.0.1:0"}}
-streams: {{cam: {{source: {{kind: synthetic, size: 160x120, fps: 20}}}}}}
-near: {{detector: {{kind: synthetic, delay: 10ms}}}}
-links: {{cable: {{url: "zmq://127.0.0.1:{port}"}}}}
-"""
 PROMETHEUS = """\
 global: {{scrape_interval: 500ms, scrape_timeout: 400ms, evaluation_interval: 500ms}}
 rule_files: ["{alerts}"]
@@ -43,55 +25,10 @@ scrape_configs:
 """
 
 
-def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=5) as reply:  # noqa: S310 - our own http address
-        return str(reply.read().decode())
-
-
-class Site:
-    """A worker and an agent that offloads to it, both with a page."""
-
-    def __init__(self, root: Path) -> None:
-        port = free_port()
-        (root / "w.yaml").write_text(WORKER.format(root=root, port=port))
-        (root / "p.yaml").write_text(PIPELINE.format(root=root, port=port))
-        self._started = [
-            Process(["cloud", str(root / "w.yaml")], root / "w.log"),
-            Process(["edge", str(root / "p.yaml")], root / "p.log"),
-        ]
-        self.worker, self.agent = self._started
-
-    def wait(self) -> "Site":
-        for process in self._started:
-            process.wait_ready()
-        return self
-
-    def text(self, process: Process) -> str:
-        return get(f"{process.ready['http']}/metrics")
-
-    def close(self) -> None:
-        for process in self._started:
-            process.end()
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    made = Site(tmp_path)
-    try:
-        yield made.wait()
-    finally:
-        made.close()
-
-
 @pytest.mark.service("promtool")
 def test_both_pages_pass_the_linter_of_prometheus(site: Site) -> None:
-    eventually(
-        lambda: (
-            'outcome="far"} 0.0' not in site.text(site.agent) and "frames_captured" in site.text(site.agent)
-        ),
-        10.0,
-        "a far answer",
-    )
+    far = 'nearfar_agent_frames_total{outcome="far"}'
+    eventually(lambda: (site.value(site.agent, far) or 0) > 0, 10.0, "a far answer")
     for process in (site.agent, site.worker):
         done = subprocess.run(
             ["promtool", "check", "metrics"],
@@ -204,10 +141,9 @@ def test_an_agent_is_ready_without_its_worker_and_says_when_it_stops(site: Site)
 
 def test_scraping_without_pause_makes_no_frame_late(site: Site) -> None:
     def count(outcome: str) -> float:
-        line = next(
-            x for x in site.text(site.agent).splitlines() if x.startswith(f"nearfar_agent_{outcome} ")
-        )
-        return float(line.rpartition(" ")[2])
+        value = site.value(site.agent, f"nearfar_agent_{outcome}")
+        assert value is not None
+        return value
 
     begun = count("frames_captured_total")
     eventually(lambda: count("frames_captured_total") > begun + 30, 20.0, "30 frames between scrapes")
@@ -221,6 +157,9 @@ evaluation_interval: 1m
 tests:
   - interval: 1m
     input_series:
+      - {{series: 'up{{job="nearfar",instance="good"}}', values: '1x60'}}
+      - {{series: 'up{{job="nearfar",instance="bad"}}', values: '1x5 0x55'}}
+      - {{series: 'up{{job="other",instance="bad"}}', values: '0x60'}}
       - {{series: 'nearfar_agent_frames_captured_total{{instance="good"}}', values: '0+1500x60'}}
       - {{series: 'nearfar_agent_frames_on_time_total{{instance="good"}}', values: '0+1395x60'}}
       - {{series: 'nearfar_agent_frames_unpaced_total{{instance="good"}}', values: '0+0x60'}}
@@ -246,6 +185,7 @@ tests:
 def test_each_alert_of_the_docs_fires_for_its_trouble_and_for_nothing_else(tmp_path: Path) -> None:
     """F13, F14, F20: a stalled camera, a queue that ages and an outbox that grows wake somebody."""
     wanted = {
+        "NearfarAway": ("15m", '{severity="page",instance="bad",job="nearfar"}'),
         "NearfarOnTimeRateLow": ("15m", '{severity="page",instance="bad"}'),
         "NearfarCameraStalled": ("15m", '{severity="page",instance="bad",stream="door",state="stalled"}'),
         "NearfarWorkerQueueAges": ("30m", '{severity="page",instance="bad"}'),
@@ -265,27 +205,3 @@ def test_each_alert_of_the_docs_fires_for_its_trouble_and_for_nothing_else(tmp_p
         ["promtool", "test", "rules", str(file)], check=False, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_a_doctor_beside_a_running_agent_costs_it_no_connection_and_no_record(
-    site: Site, tmp_path: Path
-) -> None:
-    eventually(lambda: 'link_connected{link="cable"} 1.0' in site.text(site.agent), 15.0, "the link")
-    before = site.text(site.worker)
-    done = subprocess.run(
-        [sys.executable, "-m", "nearfar", "doctor", str(tmp_path / "p.yaml"), "--json"],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout
-    found = {f["layer"]: f for f in json.loads(done.stdout)["findings"]}
-    assert "one runs in" in found["agent"]["words"]
-    assert found["hello"]["level"] == "ok"
-    after = site.text(site.agent)
-    assert 'nearfar_agent_link_connections_total{link="cable"} 1.0' in after
-    assert 'nearfar_agent_link_connected{link="cable"} 1.0' in after
-    assert "nearfar_worker_agents 1.0" in before
-    eventually(lambda: "nearfar_worker_agents 1.0" in site.text(site.worker), what="the doctor's leave")
-    with open_store(f"sqlite:///{tmp_path}/worker/records.db", read_only=True) as store:
-        assert {row.id.agent for row in store.rows()} == {"seen-gateway"}

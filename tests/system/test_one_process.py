@@ -15,7 +15,7 @@ from cloud.store.records import RecordStore
 from edge.agent import Agent
 from edge.config import load_pipeline
 from edge.links.memory import MemoryLink
-from pipelines.codecs.image import JpegCodec
+from pipelines.codecs.jpeg import JpegCodec
 from pipelines.detectors.synthetic import SyntheticDetector
 from tests.support.eventually import eventually
 from tests.support.workers import clock_us, service
@@ -67,7 +67,7 @@ class House:
 
     def end(self, *, drain_us: int = 10_000_000) -> dict[str, Any]:
         """Stop the camera, let the cloud learn everything, close; the summary."""
-        self.agent._streams.stop()
+        self.agent.stop_capture()
         self.agent.drain(threading.Event(), drain_us)
         self.agent.close()
         summary: dict[str, Any] = json.loads((self.root / "run" / "summary.json").read_text())

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from cloud.limits import ServiceLimits
 from cloud.service import Service
 from pipelines.codecs.base import PictureLimits
 from pipelines.frame import Encoding, Picture
@@ -109,3 +110,69 @@ def test_a_frame_whose_decoding_a_stop_overtakes_is_rejected_and_not_run(tmp_pat
         stopping.join(10.0)
         assert agent.peer.only(Reject).reason is RejectReason.DRAINING
     assert detector.runs == 0
+
+
+def test_a_frame_decoded_ahead_whose_time_is_over_is_rejected_and_gives_its_place_back(
+    tmp_path: Path,
+) -> None:
+    """F22: while every instance is inside a long run, nobody takes it, and nobody else would notice."""
+    now = [1_000_000]
+    codec, detector = WatchedCodec(), GatedDetector()
+    limits = ServiceLimits(frames_in_flight=2)
+    with service(
+        tmp_path,
+        codecs={"raw": codec},
+        build=lambda: detector,
+        clock=lambda: now[0],
+        timer=False,
+        limits=limits,
+    ) as (made, _):
+        agent = Agent(made, lambda: now[0])
+        try:
+            detector.gate.clear()
+            agent.frame(1)
+            eventually(detector.running.is_set, what="a run")
+            agent.frame(2, budget_us=50_000)
+            eventually(lambda: len(codec.threads) == 2, what="the next frame decoded")
+            eventually(lambda: made.backlog.oldest_us(now[0] + 1) == 1, what="it waits decoded")
+            now[0] += 60_000
+            made.tick(now[0])
+            reject = agent.peer.only(Reject)
+            assert (reject.seq, reject.reason) == (2, RejectReason.EXPIRED)
+            assert made.backlog.waiting() == (0, 0)
+            assert made.backlog.oldest_us(now[0]) == 0
+            agent.frame(3)  # its credit is free again
+            assert len(agent.peer.all(Reject)) == 1
+        finally:
+            detector.gate.set()
+        assert [r.seq for r in agent.peer.wait(Result, 2)] == [1, 3]
+        assert made.drain(5_000_000)
+
+
+def test_a_frame_whose_time_ends_while_it_is_decoded_ahead_is_rejected_at_once(tmp_path: Path) -> None:
+    """F22"""
+    now = [1_000_000]
+    detector = GatedDetector()
+    decoded: list[int] = []
+
+    def second_takes_long() -> None:
+        decoded.append(1)
+        now[0] += 60_000 if len(decoded) == 2 else 0
+
+    with service(
+        tmp_path,
+        codecs={"raw": WatchedCodec(before=second_takes_long)},
+        build=lambda: detector,
+        clock=lambda: now[0],
+        timer=False,
+    ) as (made, _):
+        agent = Agent(made, lambda: now[0])
+        try:
+            detector.gate.clear()
+            agent.frame(1)
+            eventually(detector.running.is_set, what="a run")
+            agent.frame(2, budget_us=50_000)
+            (reject,) = agent.peer.wait(Reject)
+            assert (reject.seq, reject.reason) == (2, RejectReason.EXPIRED)
+        finally:
+            detector.gate.set()

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from pipelines.detectors.boxes import fit_picture, keep_best
+from pipelines.detectors.kinds import MOST_DETECTIONS, YunetConfig
 from pipelines.errors import Rejected
 
 
@@ -94,3 +96,15 @@ def test_boxes_are_cut_at_the_edges_of_the_picture():
 def test_what_is_no_bgr_picture_is_rejected(picture):
     with pytest.raises(Rejected, match="uint8"):
         fit_picture(picture, (64, 64), "stretch")
+
+
+def test_no_more_boxes_are_promised_than_suppression_looks_at():
+    apart = np.arange(MOST_DETECTIONS + 5, dtype=np.float32)[:, None] * 10 + np.array(
+        [0, 0, 5, 5], np.float32
+    )
+    kept = keep_best(apart, np.linspace(0.9, 0.1, len(apart), dtype=np.float32), iou=0.5)
+    assert kept.tolist() == list(range(MOST_DETECTIONS))
+    wanted = {"kind": "yunet", "model": "m.onnx", "input": "192x160"}
+    YunetConfig.model_validate(wanted | {"max_detections": MOST_DETECTIONS})
+    with pytest.raises(ValidationError, match="less than or equal to 1000"):
+        YunetConfig.model_validate(wanted | {"max_detections": MOST_DETECTIONS + 1})

@@ -8,12 +8,9 @@ from edge.blocks import StreamConfig
 from edge.capture.state import StreamState
 from edge.capture.streams import Streams
 from pipelines.errors import ConfigError
+from pipelines.runtime import monotonic_us
 from tests.support.eventually import eventually
 from tests.support.mjpeg import mjpeg
-
-
-def clock_us():
-    return time.monotonic_ns() // 1000
 
 
 def streams_of(events=None, **sources):
@@ -27,7 +24,7 @@ def streams_of(events=None, **sources):
         stale=said.append,
         gated=lambda frame, why: said.append((frame, why)),
         captured=lambda stream, seq: said.append((stream, seq)),
-        clock_us=clock_us,
+        clock_us=monotonic_us,
     )
 
 

@@ -2,17 +2,25 @@
 
 import pytest
 
-from edge.capture.backoff import FIRST_US, MOST_US, Backoff
-from edge.capture.camera_url import camera_url, redacted, with_credentials
+from edge.capture.camera_check import why_not
+from edge.capture.camera_url import camera_url, with_credentials
 from edge.config import load_pipeline
 from pipelines.errors import ConfigError
+from pipelines.redaction import redacted
 
 SECRETS = [
     "rtsp://admin:s3cret@10.0.0.7:554/stream1",
-    "rtsp://admin:s3cr@t/s3cret@10.0.0.7/stream1".replace("/s3cret", ""),
+    "rtsp://admin:s3cr@t@10.0.0.7/stream1",
     "http://10.0.0.7/video?user=s3cret&pwd=s3cret&channel=1",
     "http://:s3cret@[fe80::1]:8080/video",
     "https://s3cret@cam.example/video?token=s3cret#x",
+    "rtsp://10.0.0.7/user=s3cret_password=s3cr_et_channel=1_stream=0.sdp?real_stream",
+    "rtsp://10.0.0.7/user=s3cret&password=s3cr/et&channel=1&stream=0.sdp",
+    "rtsp://10.0.0.7:554/cam/password=s3cret",
+    "http://10.0.0.7/videostream.cgi?loginuse=s3cret&loginpas=s3cret&rate=0",
+    "http://10.0.0.7/mjpg?usr=s3cret&psw=s3cret",
+    "http://10.0.0.7/cgi-bin/mjpg?usrpwd=s3cret:s3cret",
+    "http://10.0.0.7/mjpg?authToken=s3cret;api_key=s3cret",
 ]
 
 PIPELINE = """\
@@ -60,6 +68,12 @@ def test_no_secret_of_a_configuration_is_shown_or_dumped_and_yet_it_is_used(load
         ("rtsp:///stream", "names no host"),
         ("rtsp://host:99999/s", "no URL"),
         ("rtsp://host/a b", "has a blank"),
+        ("rtsp://cam..factory.example/s", "no network can know"),
+        (f"rtsp://{'c' * 64}.example/s", "no network can know"),
+        ("rtsp://admin:123/4@host/s", "write / as %2F"),
+        ("rtsp://admin:12x/4@host/s", "write / as %2F"),
+        ("rtsp://admin:12?4@host/s", r"\? as %3F"),
+        ("http://host/s?mail=me@work", "elsewhere write @ as %40"),
     ],
 )
 def test_what_is_no_address_is_refused_with_words(load, url, words):
@@ -67,10 +81,35 @@ def test_what_is_no_address_is_refused_with_words(load, url, words):
         load(f'{{kind: camera, url: "{url}"}}')
 
 
-def test_a_refused_address_keeps_its_secret(load):
+@pytest.mark.parametrize(
+    "url",
+    [
+        "rtps://admin:s3cret@10.0.0.7/x",
+        "rtsp://admin:s3cret/1@10.0.0.7/x",
+        "rtsp://admin:12/s3cret@10.0.0.7/x",
+        "rtps://10.0.0.7/x?pwd=s3cret",
+        "rtps://10.0.0.7/user=a_password=s3cret_channel=1",
+    ],
+)
+def test_a_refused_address_keeps_its_secret(load, url):
     with pytest.raises(ConfigError) as refused:
-        load('{kind: camera, url: "rtps://admin:s3cret@10.0.0.7/x"}')
+        load(f'{{kind: camera, url: "{url}"}}')
     assert "s3cret" not in str(refused.value)
+    assert "s3cret" not in redacted(url)
+
+
+def test_what_a_camera_needs_besides_its_secrets_is_shown():
+    assert (
+        redacted("rtsp://10.0.0.7/user=admin_password=tlJwpbo6_channel=1_stream=0.sdp?real_stream")
+        == "rtsp://10.0.0.7/user=***_channel=1_stream=0.sdp?real_stream"
+    )
+    assert (
+        redacted("http://10.0.0.7/v?channel=1&pwd=x&rate=0") == "http://10.0.0.7/v?channel=1&pwd=***&rate=0"
+    )
+
+
+def test_a_host_that_can_have_no_address_is_no_name_that_can_be_resolved():
+    assert "the name cam..example cannot be resolved" in why_not("rtsp://cam..example/s", timeout_s=1.0)
 
 
 @pytest.mark.parametrize(
@@ -105,12 +144,3 @@ def test_user_and_password_go_into_the_address_that_is_opened(tmp_path):
         with_credentials("rtsp://h:554/x?a=1", "ad min", secret) == "rtsp://ad%20min:p%40%3A%2Fss@h:554/x?a=1"
     )
     assert with_credentials("rtsp://u:p@h/x", None, None) == "rtsp://u:p@h/x"
-
-
-def test_waits_double_up_to_five_seconds_less_a_bit_of_chance():
-    steady, lucky = Backoff(lambda: 0.0), Backoff(lambda: 1.0)
-    waits = [steady.next_us() for _ in range(6)]
-    assert waits == [FIRST_US, 2 * FIRST_US, 4 * FIRST_US, 8 * FIRST_US, MOST_US, MOST_US]
-    assert [lucky.next_us() for _ in range(6)] == [round(0.75 * wait) for wait in waits]
-    steady.reset()
-    assert steady.next_us() == FIRST_US

@@ -1,29 +1,26 @@
-"""A camera may be absent, hang, freeze and come back: the watchdog goes on, says so once, and stops in every state."""
+"""The threads of a watchdog: nobody waits for what hangs, and nothing but `stop` or the last frame ends it."""
 
-import logging
 import queue
 import threading
-import time
 from typing import Any
 
 import numpy as np
 import pytest
 
-from edge.capture import watchdog as watchdog_module
+from edge.backoff import Backoff
 from edge.capture.base import Shape
+from edge.capture.camera_machine import MOST_HANGING, Patience
+from edge.capture.connection import Connection
 from edge.capture.publisher import Publisher
 from edge.capture.slot import Slot
 from edge.capture.state import StreamState
-from edge.capture.watchdog import MOST_HANGING, Patience, Watchdog
+from edge.capture.watchdog import Watchdog
 from pipelines.errors import Retryable
+from pipelines.runtime import monotonic_us
 from tests.support.eventually import eventually
 
 PATIENCE = Patience(open_us=400_000, stall_us=200_000, max_stale_us=10_000_000)
 GONE = None
-
-
-def clock_us():
-    return time.monotonic_ns() // 1000
 
 
 class Camera:
@@ -34,6 +31,7 @@ class Camera:
         self.pictures: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.pts_us = None
         self.closed = False
+        self.let = False
 
     def open(self):
         if (refusal := self.opens.get()) is not None:
@@ -47,6 +45,9 @@ class Camera:
         if isinstance(picture, tuple):
             picture, self.pts_us = picture
         return picture
+
+    def let_go(self):
+        self.let = True
 
     def close(self):
         self.closed = True
@@ -69,6 +70,9 @@ class House:
         self.ends = []
         self.slot = Slot()
         self.watchdog: Any = None
+        self.clock_us = monotonic_us
+        self.gate = threading.Event()  # not set: whoever looks at a picture hangs
+        self.gate.set()
 
     def connect(self):
         self.cameras.append(Camera())
@@ -84,8 +88,9 @@ class House:
             overwritten=lambda frame: self.events.append("overwritten"),
             stale=lambda frame: self.events.append("stale"),
             captured=lambda stream, seq: self.events.append(seq),
-            clock_us=clock_us,
+            clock_us=monotonic_us,
             unix_us=lambda: 0,
+            turned_away=lambda frame: not self.gate.wait(10),
             max_frames=max_frames,
         )
         self.watchdog = Watchdog(
@@ -94,8 +99,8 @@ class House:
             patience=patience,
             expected=expected or Shape(width_px=0, height_px=0, fps=0.0),
             ended=lambda stream, error: self.ends.append((stream, error)),
-            clock_us=clock_us,
-            dice=lambda: 0.5,
+            clock_us=self.clock_us,
+            backoff=Backoff(first_us=5_000, most_us=20_000),
         )
         self.watchdog.start()
         return self.watchdog
@@ -122,12 +127,6 @@ class House:
         return camera
 
 
-@pytest.fixture(autouse=True)
-def _hurry(monkeypatch):
-    monkeypatch.setattr("edge.capture.backoff.FIRST_US", 5_000)
-    monkeypatch.setattr("edge.capture.backoff.MOST_US", 20_000)
-
-
 @pytest.fixture
 def house():
     made = House()
@@ -141,9 +140,7 @@ def house():
 
 def test_starting_does_not_wait_for_a_camera_that_is_absent(house):
     """F16"""
-    begun = time.monotonic()
     house.start(expected=Shape(width_px=640, height_px=360, fps=15.0))
-    assert time.monotonic() - begun < 0.3
     status = house.watchdog.status()
     assert (status.state, status.frames, status.reconnects) == (StreamState.CONNECTING, 0, 0)
     assert house.watchdog.shape == Shape(width_px=640, height_px=360, fps=15.0)
@@ -162,23 +159,12 @@ def test_a_camera_that_refuses_is_tried_again_until_it_does_not(house):
     assert all(camera.closed for camera in house.cameras[:3])
 
 
-def test_a_dropped_connection_is_opened_anew(house):
-    """F13"""
-    house.start()
-    house.run(1).pictures.put(GONE)
-    status = house.wait_state(StreamState.STALLED)
-    assert "the connection ended" in status.reason
-    house.run(2)
-    assert [event for event in house.events if isinstance(event, int)] == [1, 2]
-    assert house.watchdog.status().reconnects == 1
-
-
 def test_a_frozen_camera_is_said_to_be_stalled_and_opened_anew(house):
     """F13"""
     house.start()
     frozen = house.run(1)
-    status = house.wait_state(StreamState.STALLED)
-    assert "no fresh picture for 0.2 s" in status.reason
+    house.wait_state(StreamState.STALLED)
+    assert frozen.let
     house.run(2)
     assert house.watchdog.status().hanging == 1
     frozen.free()
@@ -210,7 +196,7 @@ def test_a_connect_that_hangs_is_tried_again_beside_it_but_not_without_end(house
 
 
 @pytest.mark.parametrize("state", ["connecting", "refused", "running", "frozen", "stalled"])
-def test_stop_works_in_every_state_within_a_fraction_of_a_second(house, state):
+def test_stop_works_in_every_state_whatever_hangs(house, state):
     """F28"""
     house.start(patience=Patience(open_us=60_000_000, stall_us=100_000, max_stale_us=10_000_000))
     camera = house.camera(1)
@@ -223,36 +209,9 @@ def test_stop_works_in_every_state_within_a_fraction_of_a_second(house, state):
             house.wait_state(StreamState.STALLED)
         if state == "stalled":
             house.camera(2)
-    begun = time.monotonic()
-    house.watchdog.close(0.2)
+    house.watchdog.close(0.0)  # nothing that hangs is waited for
     eventually(lambda: house.ends == [("door", None)], what="the end")
-    assert time.monotonic() - begun < 1.0
     assert house.watchdog.status().state is StreamState.ENDED
-
-
-def test_a_camera_whose_every_picture_is_stale_is_opened_anew(house):
-    house.start(patience=Patience(open_us=5_000_000, stall_us=300_000, max_stale_us=50_000))
-    camera = house.camera(1)
-    camera.opens.put(None)
-    stop = threading.Event()
-
-    def burst():
-        made_us = 0
-        while not stop.wait(0.002) and len(house.cameras) == 1:
-            made_us += 10_000_000  # far faster than they were made: they had been waiting
-            camera.give(pts_us=made_us)
-
-    thread = threading.Thread(target=burst)
-    thread.start()
-    try:
-        house.wait_state(StreamState.STALLED)
-        status = house.watchdog.status()
-        assert status.stale > 10
-        assert status.frames == status.stale + house.events.count("offered")
-        house.camera(2)
-    finally:
-        stop.set()
-        thread.join(5)
 
 
 def test_the_last_frame_wanted_ends_the_stream(house):
@@ -265,34 +224,11 @@ def test_the_last_frame_wanted_ends_the_stream(house):
     assert house.watchdog.status().frames == 3
 
 
-def test_pictures_of_a_new_size_are_followed(house):
-    house.start()
-    camera = house.run(1)
-    assert (house.watchdog.shape.width_px, house.watchdog.shape.height_px) == (4, 2)
-    camera.give(width=8, height=6)
-    eventually(lambda: house.watchdog.shape.width_px == 8, what="the new size")
-    assert house.watchdog.status().height_px == 6
-
-
 def test_a_source_that_raises_what_nobody_expects_is_opened_anew(house, caplog):
     house.start()
     house.run(1).pictures.put(ZeroDivisionError("oh"))
     house.run(2)
     assert "the source failed" in caplog.text
-
-
-def test_each_trouble_is_logged_once_and_so_is_its_end(house, caplog):
-    caplog.set_level(logging.INFO, watchdog_module.__name__)
-    house.start()
-    for number in range(1, 5):
-        house.camera(number).opens.put(Retryable("the camera answers 503"))
-    house.run(5).pictures.put(GONE)
-    house.run(6)
-    said = [record.getMessage() for record in caplog.records]
-    assert sum("503" in line for line in said) == 1
-    assert sum("the connection ended" in line for line in said) == 1
-    assert sum("running again" in line for line in said) == 2
-    assert len(said) == 4
 
 
 def test_a_connection_that_still_hangs_after_the_end_is_owned_up_to(house):
@@ -301,3 +237,60 @@ def test_a_connection_that_still_hangs_after_the_end_is_owned_up_to(house):
     assert not house.watchdog.close(0.05)
     camera.free()
     assert house.watchdog.close(5.0)
+
+
+def test_whoever_asks_or_stops_does_not_wait_for_a_gate_that_hangs(house):
+    house.start()
+    house.gate.clear()
+    try:
+        house.camera(1).opens.put(None)
+        house.camera(1).give()
+        eventually(lambda: house.events == [1], what="the picture before its gate")
+        assert house.watchdog.status().state is StreamState.RUNNING
+        house.watchdog.stop()
+        eventually(lambda: house.ends == [("door", None)], what="the end")
+    finally:
+        house.gate.set()
+
+
+def test_a_fault_of_the_watchdog_itself_does_not_end_the_camera_as_if_all_were_well(house, caplog):
+    faults = [ZeroDivisionError("oh")]
+
+    def clock_us():
+        if faults and threading.current_thread() is house.watchdog:
+            raise faults.pop()
+        return monotonic_us()
+
+    house.clock_us = clock_us
+    house.start()
+    house.run(1)
+    assert house.ends == []
+    assert "stream door: its watchdog failed; it goes on" in caplog.text
+
+
+def test_a_connection_that_cannot_even_begin_is_a_trouble_like_any_other(house, monkeypatch):
+    start, refusals = Connection.start, [RuntimeError("can't start new thread")] * 2
+
+    def sometimes(connection):
+        if refusals:
+            raise refusals.pop()
+        start(connection)
+
+    monkeypatch.setattr(Connection, "start", sometimes)
+    house.start()
+    house.run(1)
+    status = house.watchdog.status()
+    assert (status.reconnects, status.hanging) == (2, 0)
+
+
+def test_a_source_that_cannot_be_closed_is_lost_all_the_same(house, monkeypatch):
+    def stuck(_camera):
+        raise OSError("the driver is gone")
+
+    house.start()
+    camera = house.run(1)
+    monkeypatch.setattr(Camera, "close", stuck)
+    camera.pictures.put(GONE)
+    eventually(lambda: "the driver is gone" in house.watchdog.status().reason, what="the reason")
+    monkeypatch.undo()
+    house.run(2)

@@ -45,7 +45,7 @@ def test_peaks_become_boxes_by_the_formula_of_the_paper():
     heat[0, 0, 2, 5] = 0.8
     scale[0, :, 2, 5] = np.log([3, 2])  # height 12 px, width 8 px
     offset[0, :, 2, 5] = [0.25, -0.25]  # y, x
-    found = decode(heat, scale, offset, min_score=0.5)
+    found = decode(heat=heat, scale=scale, offset=offset, min_score=0.5)
     centre_x, centre_y = (5 - 0.25 + 0.5) * 4, (2 + 0.25 + 0.5) * 4
     expected = [centre_x - 4, centre_y - 6, centre_x + 4, centre_y + 6]
     assert np.allclose(found.boxes, [expected], atol=1e-4)

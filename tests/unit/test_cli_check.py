@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -16,7 +17,9 @@ from nearfar.cli import main as command_line
 from nearfar.cli.schema import MODELS, schema
 from nearfar.process import main_guard
 from pipelines.blocks import Block
+from pipelines.codecs.kinds import CODECS
 from pipelines.errors import ConfigError, Fatal, Problem
+from pipelines.gates.kinds import GATES
 from tests.support.eventually import eventually
 
 RECIPES = Path(__file__).parents[2] / "pipelines" / "recipes"
@@ -56,6 +59,23 @@ def test_a_wrong_file_is_told_with_its_line_and_the_command_that_checks_it_again
     assert f"{file}:3:25: streams.door.source.kind: unknown kind of source" in err
     assert "did you mean: synthetic" in err
     assert f"nearfar check {file}" in err
+
+
+LACKING = {"streams.cam.gate": (GATES, "motion"), "scheduler.ladder.0.codec": (CODECS, "zstd")}
+
+
+@pytest.mark.parametrize("path", LACKING)
+def test_every_kind_a_pipeline_names_is_asked_for_what_it_needs(nearfar, tmp_path, monkeypatch, path):
+    family, name = LACKING[path]
+    monkeypatch.setitem(family._kinds, name, replace(family[name], needs=("no_such_module",), extra="more"))
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "version: 1\nstreams: {cam: {source: {kind: synthetic, count: 1}, gate: {kind: motion}}}\n"
+        "near: {detector: {kind: synthetic}}\nscheduler: {ladder: [{codec: zstd}]}\n"
+    )
+    code, _, err = nearfar("check", file)
+    assert code == 2
+    assert f"{path}: {name} needs no_such_module; run: pip install 'nearfar[more]'" in err
 
 
 def test_a_wrong_override_points_to_the_schema(nearfar):
@@ -155,19 +175,33 @@ def test_a_default_in_the_schema_is_the_real_one(name, tmp_path):
     assert model.model_validate(written, context=context) == model.model_validate(plain, context=context)
 
 
-def test_a_configuration_error_exits_2_and_any_other_of_ours_exits_1(capsys):
+def test_a_configuration_error_exits_2_and_any_other_of_ours_exits_1(capsys, tmp_path):
+    file = tmp_path / "f.yaml"
+    file.write_text("a: {b: 1}\n")
+
     def misconfigured():
-        raise ConfigError(Problem("is wrong", "a.b", "f.yaml", 3, 1))
+        raise ConfigError(Problem("is wrong", "a.b", str(file), 3, 1))
 
     def broken():
         raise Fatal("the engine broke")
 
     assert main_guard(misconfigured) == 2
-    assert capsys.readouterr().err == "f.yaml:3:1: a.b: is wrong\nmend it, then try: nearfar check f.yaml\n"
+    assert capsys.readouterr().err == f"{file}:3:1: a.b: is wrong\nmend it, then try: nearfar check {file}\n"
     assert main_guard(broken) == 1
     assert capsys.readouterr().err == "error: the engine broke\n"
     assert main_guard(lambda: None) == 0
     assert main_guard(lambda: 1) == 1
+
+
+def test_what_is_about_no_file_is_not_called_a_configuration(nearfar, tmp_path):
+    code, _, err = nearfar("report", tmp_path / "gone")
+    assert code == 2
+    assert err.startswith(f"error: {tmp_path}/gone is no directory")
+
+
+def test_nobody_is_told_to_mend_a_file_that_is_not_there(nearfar, tmp_path):
+    gone = tmp_path / "gone.yaml"
+    assert nearfar("check", gone) == (2, "", f"{gone}: No such file or directory\n")
 
 
 def test_an_interrupt_exits_130():

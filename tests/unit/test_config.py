@@ -104,6 +104,7 @@ def test_half_a_budget_is_completed(pipeline):
         ("scheduler.ladder=[{codec: zstd, level: 0}]", "zstd takes 1 to 19"),
         ("scheduler.ladder=[{level: 3}]", "jpeg has no level; set quality"),
         ("scheduler.ladder=[{quality: null}]", "jpeg needs a quality"),
+        ("scheduler.ladder=[{codec: png, level: null}]", "png takes 0 to 9"),
         ("streams.door.source={kind: rtsp}", "is kind: camera, with url: rtsp://"),
         ("outbox.on_full=coarsen", "coarsening is not built yet"),
         ("uplink.rules=[{send: [result, payload]}]", "backfill of payloads is not built yet"),
@@ -164,6 +165,9 @@ def test_files_that_are_not_there_are_named(pipeline):
     )
     assert "streams.door.source.path: no such file" in said
     assert "near.detector.model: no such file" in said
+    assert "streams.door.source.path: no such folder" in refused(
+        pipeline, "streams.door.source={kind: images, path: pictures}"
+    )
 
 
 def test_what_is_allowed_and_probably_not_meant_is_warned_of(pipeline):

@@ -2,8 +2,10 @@
 
 import json
 
+import pytest
+
 from edge.config import load_pipeline
-from edge.facts import facts_of, machine
+from edge.facts import cpu_name, facts_of, machine
 from protos.wire.session import ModelInfo, StreamInfo
 
 PIPELINE = """\
@@ -31,13 +33,14 @@ def facts(tmp_path, **changes):
 
 def test_the_settings_that_decide_are_there_with_their_units(tmp_path):
     said = facts(tmp_path)
-    assert (said["deadline_ms"], said["fall_back_above_ms"], said["return_below_ms"]) == (80.0, 80.0, 40.0)
+    assert (said["fall_back_above_ms"], said["return_below_ms"]) == (80.0, 40.0)
     assert (said["policy"], said["hedge"], said["started_unix_ms"]) == (
         "deadline",
         "late",
         1_700_000_000_500.0,
     )
     assert said["streams"] == {"door": {"source": "camera", "width": 0, "height": 0}}
+    assert said["codec"] == {"name": "jpeg", "quality": 50, "level": None, "scale": 1.0}
     assert said["links"] == {"lte": "zmq://10.0.0.5:7440"}
     assert said["near"] == {"name": "synthetic@640x360", "sha256": "ab" * 32}
 
@@ -62,3 +65,22 @@ def test_the_machine_has_a_name_a_system_and_cores():
     assert isinstance(said["cores"], int)
     assert "Linux" in str(said["system"])
     assert "numpy" in json.dumps(said["packages"])
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("processor\t: 0\nmodel\t\t: 1\nmodel name\t: AMD EPYC\nstepping\t: 1\n", "AMD EPYC"),
+        (
+            "processor\t: 0\nCPU part\t: 0xd08\n\nHardware\t: BCM2835\nModel\t\t: Raspberry Pi 4 Model B Rev 1.4\n",
+            "Raspberry Pi 4 Model B Rev 1.4",
+        ),
+        ("processor\t: 0\nmodel\t\t: 1\n", ""),
+        ("", ""),
+    ],
+    ids=["x86", "raspberry pi", "a bare number", "nothing"],
+)
+def test_a_processor_is_told_by_its_name_and_never_by_a_number(tmp_path, text, name):
+    (tmp_path / "cpuinfo").write_text(text)
+    assert cpu_name(tmp_path / "cpuinfo") == name
+    assert cpu_name(tmp_path / "gone") == ""

@@ -1,15 +1,22 @@
 """The dispatcher's way to the worker: which workers it lets the agent rely on."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from edge.far_port import FarPort
-from edge.links.base import Connected, Disconnected
+from edge.links.base import Connected, Disconnected, LinkEvent, Received
+from edge.links.memory import MemoryLink
 from edge.scheduling.scheduler import Scheduler
+from protos.wire.bulk import Ack
 from protos.wire.session import Credit, Lane, Limits, ModelInfo, Welcome
+from tests.support.agents import HELLO
+from tests.support.endpoints import WELCOME, ScriptedEndpoint
+from tests.support.eventually import eventually
 from tests.support.virtual import settings
+from tests.support.workers import clock_us
 
 NOW_US = 1_000_000
 
@@ -27,15 +34,20 @@ def welcome(store_id: str) -> Welcome:
 class House:
     """A far port with everything around it replaced but the scheduler."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, link: Any = None) -> None:
         self.scheduler = Scheduler(settings(), {})
         self.bulk_reachable: list[bool] = []
+        self.refused: list[int] = []
+        self.acked: list[Any] = []
         around: Any = SimpleNamespace(
+            refuse=lambda connection, _: self.refused.append(connection),
+            acked_live=self.acked.append,
+            acked_bulk=self.acked.append,
             reachable=lambda *, connected, limits=None: self.bulk_reachable.append(connected),
             choose_model=lambda said: said.models[0],
         )
         self.port = FarPort(
-            link=around,
+            link=link or around,
             encoder=around,
             scheduler=self.scheduler,
             outbox=around,
@@ -45,6 +57,9 @@ class House:
             pending={},
             clock_us=lambda: NOW_US,
         )
+
+    def hear(self, event: LinkEvent) -> None:
+        self.port.happened(event)
 
     def connect(self, number: int, store_id: str, lane: Lane = Lane.LIVE) -> None:
         self.port.happened(Connected(lane, number, welcome(store_id)))
@@ -66,23 +81,58 @@ def test_a_worker_with_another_record_store_than_the_first_is_not_relied_on_and_
     house.port.happened(Disconnected(Lane.LIVE, 1, "connection lost"))
     house.connect(2, "two")
     assert not house.connected
-    assert "two" in house.port.degraded
-    assert "store.url" in house.port.degraded
+    assert house.refused == [2]
 
 
-def test_a_fresh_connection_that_leads_to_another_store_ends_what_went_on_with_the_first(
+def test_a_fresh_connection_that_leads_to_another_store_is_refused_and_what_went_on_with_the_first_goes_on(
     house: House,
 ) -> None:
+    """F08"""
     house.connect(1, "one")
-    assert house.connected
     house.connect(2, "two")
-    assert not house.connected
+    assert house.refused == [2]
+    assert house.connected
+    assert (house.port.degraded, house.port.connections) == ("", 1)
 
 
 def test_records_are_not_brought_to_another_store(house: House) -> None:
     house.connect(1, "one", Lane.BULK)
+    house.port.happened(Disconnected(Lane.BULK, 1, "connection lost"))
     house.connect(2, "two", Lane.BULK)
     assert house.bulk_reachable == [True, False]
+    assert house.refused == [2]
+
+
+@pytest.mark.parametrize("lane", Lane)
+def test_what_another_store_acknowledges_is_not_taken_for_kept(house: House, lane: Lane) -> None:
+    house.connect(1, "one", lane)
+    house.connect(2, "two", lane)
+    ack = Ack(batches=(7,))
+    house.port.happened(Received(lane, 2, ack, NOW_US))
+    assert house.acked == []
+    house.port.happened(Received(lane, 1, ack, NOW_US))
+    assert house.acked == [ack]
+
+
+def test_the_agent_goes_on_with_the_first_store_when_its_address_leads_to_another_for_a_while() -> None:
+    """F08, over a link: the wrong worker is left, said in words, and tried again until the right one is back."""
+    worker = ScriptedEndpoint()
+    link = MemoryLink(name="cable", endpoint=worker, clock_us=clock_us)
+    house = House(link=link)
+    link.start(HELLO, house.hear)
+    try:
+        eventually(lambda: house.connected, what="the first worker")
+        worker.welcome = replace(WELCOME, store_id="another")
+        link.open_fresh()
+        eventually(lambda: len(worker.on(Lane.LIVE)) == 2 and worker.on(Lane.LIVE)[1].ended, what="its end")
+        assert house.connected, "the first one still serves"
+        link.cut()
+        link.heal()
+        eventually(lambda: "another" in house.port.degraded, what="words about the other store")
+        worker.welcome = WELCOME
+        eventually(lambda: house.connected and not house.port.degraded, what="the first store again")
+    finally:
+        link.close()
 
 
 def test_another_worker_of_the_same_store_is_as_good_as_the_first(house: House) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipelines.codecs.base import PictureLimits
-from pipelines.codecs.image import JpegCodec, read_header
+from pipelines.codecs.jpeg import JpegCodec, read_header
 from pipelines.errors import Rejected
 from pipelines.frame import Encoding, Picture
 

@@ -5,38 +5,41 @@ from collections.abc import Sequence
 
 import pytest
 
-from edge.links.backoff import FIRST_US, MOST_US
 from edge.links.base import Connected, Disconnected, Received, Refused
 from edge.links.lane import (
     ATTEMPT_WITHIN_US,
     MOST_SUPERSEDED,
     MOST_TRIED,
+    NEXT_ADDRESS_AFTER_US,
     REFUSED_AGAIN_US,
     REFUSED_FOR_GOOD_US,
+    RETRY_FIRST_US,
+    RETRY_MOST_US,
     SUPERSEDED_FOR_US,
-    Answer,
     Close,
     Decision,
     Greet,
     LaneMachine,
     Open,
+    Reply,
     State,
     Tell,
 )
 from protos.wire.messages import ToAgent
-from protos.wire.session import Error, Lane, Ping, Pong, RejectReason
+from protos.wire.session import Error, Goodbye, Lane, Ping, Pong, RejectReason
 from tests.support.endpoints import WELCOME, result
 
 NO = Error(reason=RejectReason.NO_MODEL, text="no such model", retry=False)
 LATER = Error(reason=RejectReason.DRAINING, text="stopping", retry=True)
+BYE = Reply(1, Goodbye(reason="not ours"))
 WHO = Error(reason=RejectReason.HELLO_REQUIRED, text="who are you", retry=True)
 
 
 class Story:
     """One live lane and the time; `said` is every decision so far."""
 
-    def __init__(self) -> None:
-        self.machine = LaneMachine(Lane.LIVE, itertools.count(1))
+    def __init__(self, *, several: bool = False) -> None:
+        self.machine = LaneMachine(Lane.LIVE, itertools.count(1), several=lambda: several)
         self.now_us = 1_000_000
         self.said: list[Decision] = []
 
@@ -57,6 +60,9 @@ class Story:
     def heard(self, number: int, message: ToAgent) -> Sequence[Decision]:
         now_us = self.now_us
         return self.note(self.machine.heard(number, message, arrived_us=now_us - 7, now_us=now_us))
+
+    def turned_down(self, number: int) -> Sequence[Decision]:
+        return self.note(list(self.machine.turned_down(number, "not ours", self.now_us)))
 
     def lost(self, number: int) -> Sequence[Decision]:
         return self.note(self.machine.lost(number, "gone", self.now_us))
@@ -118,7 +124,7 @@ def test_an_attempt_that_takes_too_long_is_closed_and_tried_again_after_the_back
     assert story.machine.due_us == story.now_us + ATTEMPT_WITHIN_US
     assert story.pass_us(ATTEMPT_WITHIN_US - 1) == []
     assert story.pass_us(1) == [Close(1, "no answer from the worker")]
-    assert story.pass_us(FIRST_US - 1) == []
+    assert story.pass_us(RETRY_FIRST_US - 1) == []
     assert story.pass_us(1) == [Open(2)]
     assert story.told() == []
 
@@ -132,15 +138,15 @@ def test_attempts_go_on_for_ever_at_most_a_second_apart(story: Story) -> None:
         waits.append(due_us - story.now_us)
         assert story.pass_us(waits[-1]) == [Open(number + 1)]
     assert waits == sorted(waits)
-    assert waits[0] == FIRST_US
-    assert waits[-1] == MOST_US
+    assert waits[0] == RETRY_FIRST_US
+    assert waits[-1] == RETRY_MOST_US
 
 
 def test_a_lost_connection_is_reported_once_and_the_backoff_starts_anew(serving: Story) -> None:
     assert serving.lost(1) == [Close(1, "gone"), Tell(Disconnected(Lane.LIVE, 1, "gone"))]
     assert serving.lost(1) == ()
     assert serving.machine.current is None
-    assert serving.pass_us(FIRST_US) == [Open(2)]
+    assert serving.pass_us(RETRY_FIRST_US) == [Open(2)]
 
 
 def test_only_the_live_owner_asks_for_fresh_connections_and_never_has_more_than_four_tried(
@@ -208,6 +214,22 @@ def test_a_refusal_is_told_in_words_and_tried_again_in_its_own_time(
     assert story.pass_us(1) == [Open(2)]
 
 
+def test_a_worker_the_owner_has_no_use_for_is_left_and_tried_again_as_after_a_refusal(serving: Story) -> None:
+    assert serving.turned_down(1) == [BYE, Close(1, "not ours"), Tell(Disconnected(Lane.LIVE, 1, "not ours"))]
+    assert serving.pass_us(REFUSED_FOR_GOOD_US - 1) == []
+    assert serving.pass_us(1) == [Open(2)]
+
+
+def test_a_fresh_connection_the_owner_has_no_use_for_gives_its_place_back_to_the_older_one(
+    serving: Story,
+) -> None:
+    serving.heard(serving.fresh(), WELCOME)
+    assert [type(d) for d in serving.turned_down(2)] == [Reply, Close]
+    assert serving.machine.current == 1
+    assert serving.pass_us(10 * SUPERSEDED_FOR_US) == [], "it serves, and is not superseded any more"
+    assert serving.turned_down(2) == []
+
+
 def test_a_fresh_connection_that_is_refused_leaves_the_present_one_alone(serving: Story) -> None:
     serving.heard(serving.fresh(), NO)
     assert serving.machine.current == 1
@@ -226,7 +248,7 @@ def test_a_worker_that_has_forgotten_us_gets_a_new_connection_at_once(serving: S
 
 def test_a_workers_ping_is_answered_with_the_time_it_lay_here(serving: Story) -> None:
     (answer,) = serving.heard(1, Ping(nonce=9, sent_mono_us=1))
-    assert answer == Answer(1, Pong(nonce=9, arrived_mono_us=serving.now_us - 7, resident_us=7))
+    assert answer == Reply(1, Pong(nonce=9, arrived_mono_us=serving.now_us - 7, resident_us=7))
 
 
 def test_nothing_is_decided_for_a_connection_that_has_ended(serving: Story) -> None:
@@ -255,3 +277,25 @@ def test_every_connection_that_was_opened_is_closed_exactly_once(story: Story) -
     alive = [n for n in story.opened() if story.machine.state(n) is not None]
     assert sorted(story.closed() + alive) == story.opened()
     assert len(story.opened()) > 20
+
+
+def test_beside_a_first_that_stays_silent_the_next_address_of_a_name_is_tried_and_no_more_than_four() -> None:
+    story = Story(several=True)
+    story.look()
+    assert story.machine.due_us == story.now_us + NEXT_ADDRESS_AFTER_US
+    for count in range(2, MOST_TRIED + 1):
+        story.pass_us(NEXT_ADDRESS_AFTER_US)
+        assert len(story.opened()) == count
+    story.pass_us(NEXT_ADDRESS_AFTER_US)
+    assert len(story.opened()) == MOST_TRIED
+    story.welcomed(2)
+    assert sorted(story.closed()) == [1, 3, 4]
+    story.pass_us(10 * NEXT_ADDRESS_AFTER_US)
+    assert len(story.opened()) == MOST_TRIED
+
+
+def test_the_only_address_of_a_name_is_not_tried_twice_at_once() -> None:
+    story = Story()
+    story.look()
+    story.pass_us(NEXT_ADDRESS_AFTER_US)
+    assert story.opened() == [1]

@@ -11,8 +11,8 @@ import pytest
 import zstandard
 
 from pipelines.codecs.base import PictureLimits
-from pipelines.codecs.lossless import ZstdCodec
 from pipelines.codecs.png import PngCodec
+from pipelines.codecs.zstd import ZstdCodec
 from pipelines.errors import Rejected
 from pipelines.frame import Encoding
 

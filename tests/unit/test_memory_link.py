@@ -1,12 +1,12 @@
 """What only the link in memory can do: be as slow, as silent or as absent as a test asks."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from edge.links.base import Connected, Disconnected, LinkEvent, Received, Refused, Sent
 from edge.links.memory import MemoryLink
+from pipelines.runtime import monotonic_us
 from protos.wire import multipart
 from protos.wire.session import Hello, Lane, Ping, Pong
 from tests.support.endpoints import ScriptedEndpoint
@@ -15,15 +15,11 @@ from tests.support.eventually import eventually
 HELLO = Hello(agent="gw", run=bytes(16), lane=Lane.LIVE)
 
 
-def clock_us() -> int:
-    return time.monotonic_ns() // 1000
-
-
 class House:
     def __init__(self) -> None:
         self.worker = ScriptedEndpoint()
         self.events: list[LinkEvent] = []
-        self.link = MemoryLink(name="cable", endpoint=self.worker, clock_us=clock_us)
+        self.link = MemoryLink(name="cable", endpoint=self.worker, clock_us=monotonic_us)
 
     def count(self, kind: type) -> int:
         return sum(isinstance(e, kind) for e in tuple(self.events))
@@ -54,7 +50,7 @@ def house() -> Iterator[House]:
 
 def test_a_message_takes_the_delay_there_and_again_back(house: House) -> None:
     house.link.set_delay(30_000)
-    sent_us = clock_us()
+    sent_us = monotonic_us()
     house.ping(1)
     house.wait_pongs([1])
     assert 60_000 <= house.pongs()[0][1] - sent_us < 160_000

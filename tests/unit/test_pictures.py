@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pipelines.detectors.synthetic import SyntheticDetector
 from pipelines.errors import Rejected
 from pipelines.pictures import contrast, for_detector, stretched
 
@@ -55,7 +56,7 @@ def test_a_flat_picture_of_16_bits_is_black_not_an_error(value):
 
 def test_stretching_is_linear_between_black_and_white_and_cut_beyond():
     steps = np.array([[0, 100, 150, 200, 65_535]], np.uint16)
-    assert stretched(steps, 100, 200).tolist() == [[0, 0, 128, 255, 255]]
+    assert stretched(steps, black=100, white=200).tolist() == [[0, 0, 128, 255, 255]]
 
 
 def test_the_contrast_of_a_large_picture_is_that_of_an_even_sample_of_it():
@@ -78,3 +79,8 @@ def test_the_contrast_of_a_large_picture_is_that_of_an_even_sample_of_it():
 def test_what_is_no_picture_is_rejected(picture):
     with pytest.raises(Rejected):
         for_detector(picture)
+
+
+def test_a_synthetic_detector_takes_what_for_detector_makes():
+    thermal = np.asarray(np.add.outer(3 * np.arange(96), 29_000 + 4 * np.arange(128)), np.uint16)
+    assert len(SyntheticDetector(delay_us=0).detect(for_detector(thermal))) == 1

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -12,9 +11,6 @@ import pytest
 
 from cloud.store.records import open_store
 from nearfar.cli import main as command_line
-from nearfar.process import start_unless_stopped
-from pipelines.detectors.base import Cancelled
-from pipelines.errors import ConfigError
 from pipelines.frame import FrameId
 from pipelines.result import AnsweredBy, Detections, Record, Status
 from tests.support.eventually import eventually
@@ -127,43 +123,6 @@ def test_a_hang_up_that_is_ignored_from_the_start_stays_ignored():
         stdin=subprocess.DEVNULL,
     )
     assert done.stdout == "False True\n", done.stderr
-
-
-def test_a_start_that_fails_is_told_and_one_that_ends_is_done():
-    stop = threading.Event()
-
-    def fail() -> None:
-        raise ConfigError("no such model")
-
-    with pytest.raises(ConfigError, match="no such model"):
-        start_unless_stopped(stop, fail)
-    assert start_unless_stopped(stop, lambda: None)
-
-
-def test_a_start_that_hangs_is_left_when_a_stop_comes():
-    stop, release = threading.Event(), threading.Event()
-    stop.set()
-
-    def hang() -> None:
-        release.wait(10)
-
-    try:
-        assert not start_unless_stopped(stop, hang)
-    finally:
-        release.set()
-
-
-def test_a_start_that_can_be_cancelled_is_given_the_time_to_say_so():
-    stop, cancelled = threading.Event(), threading.Event()
-    stop.set()
-
-    def give_in() -> None:
-        cancelled.wait(10)
-        raise Cancelled("while loading")
-
-    threading.Timer(0.05, cancelled.set).start()
-    with pytest.raises(Cancelled):
-        start_unless_stopped(stop, give_in, patience_s=10)
 
 
 @pytest.mark.parametrize("shape", [[], ["--json"]], ids=["table", "json"])

@@ -10,15 +10,12 @@ import pytest
 
 from edge.capture.base import Shape
 from edge.capture.publisher import Publisher
-from edge.capture.reader import Pace, Reader
+from edge.capture.reader import Reader
 from edge.capture.slot import Slot
 from edge.capture.state import StreamState
 from pipelines.errors import ConfigError, Fatal
+from pipelines.runtime import monotonic_us
 from tests.support.eventually import eventually
-
-
-def clock_us():
-    return time.monotonic_ns() // 1000
 
 
 class Clip:
@@ -61,7 +58,7 @@ class Desk:
         self.ends = []
 
     def publisher(self, **settings):
-        defaults: dict[str, Any] = {"latency_us": 0, "clock_us": clock_us, "paced": True}
+        defaults: dict[str, Any] = {"latency_us": 0, "clock_us": monotonic_us, "paced": True}
         return Publisher(
             stream="door",
             slot=self.slot,
@@ -80,7 +77,7 @@ class Desk:
             pace=pace,
             frames=frames,
             ended=lambda stream, error: self.ends.append((stream, error)),
-            clock_us=clock_us,
+            clock_us=monotonic_us,
         )
 
     def seqs(self, what):
@@ -105,33 +102,6 @@ def run():
     yield start
     for reader in readers:
         assert reader.close(5.0)
-
-
-def test_pictures_are_due_at_start_plus_i_periods_however_late_each_wake_up_was():
-    pace = Pace(fps=30)
-    start = 5_000_000
-    late_by = [0, 900, 12_000, 300, 31_000, 0, 5]
-    now = start
-    due = []
-    for late in late_by * 30:
-        moment = pace.next_us(now)
-        due.append(moment)
-        now = max(now, moment) + late
-    assert due == [start + round(i * 1e6 / 30) for i in range(len(due))]
-
-
-def test_a_reader_more_than_a_period_late_starts_anew_and_does_not_burst():
-    pace = Pace(fps=10)
-    assert [pace.next_us(0), pace.next_us(0)] == [0, 100_000]
-    assert pace.next_us(650_000) == 650_000
-    assert [pace.next_us(650_000) for _ in range(3)] == [750_000, 850_000, 950_000]
-
-
-def test_a_reader_less_than_a_period_late_keeps_its_count():
-    pace = Pace(fps=10)
-    pace.next_us(0)
-    assert pace.next_us(190_000) == 100_000
-    assert pace.next_us(190_000) == 200_000
 
 
 def test_a_frame_is_counted_before_it_lies_in_the_slot_and_losers_are_reported(desk, run):
@@ -182,8 +152,8 @@ def test_stamps_are_made_at_publication_and_latency_lies_before_them(desk, run):
 def test_a_real_time_frame_is_never_published_before_it_is_due(desk, run):
     published = []
     reader = desk.reader(Clip(count=8, fps=100.0), pace="real_time")
-    reader._publisher._on_captured = lambda stream, seq: published.append(clock_us())
-    before = clock_us()
+    reader._publisher._on_captured = lambda stream, seq: published.append(monotonic_us())
+    before = monotonic_us()
     run(reader)
     eventually(lambda: desk.ends, what="the end of the clip")
     assert len(published) == 8
@@ -243,23 +213,6 @@ def test_stop_ends_the_thread_within_100_ms_whatever_it_waits_for(run, settings)
         assert desk.ends == [("door", None)]
         assert source.closed >= 1
     assert min(took_s) < 0.1
-
-
-def test_a_picture_too_old_to_be_answered_has_a_seq_and_never_lies_in_the_slot(desk):
-    publisher = desk.publisher(latency_us=10_000, clock_us=lambda: 9_000_000)
-    publisher.publish(np.zeros((2, 2, 3), np.uint8), age_us=5_000)
-    publisher.shed(np.zeros((2, 2, 3), np.uint8), age_us=400_000)
-    assert desk.events == [("captured", 1), ("offered", "door"), ("captured", 2), ("stale", 2)]
-    frame = desk.slot.take()
-    assert (frame.seq, frame.captured_us, frame.available_us) == (1, 8_985_000, 9_000_000)
-
-
-def test_a_picture_its_gate_turns_away_has_a_seq_and_never_lies_in_the_slot(desk):
-    publisher = desk.publisher(turned_away=lambda frame: frame.seq == 1)
-    publisher.publish(np.zeros((2, 2, 3), np.uint8))
-    publisher.publish(np.zeros((2, 2, 3), np.uint8))
-    assert desk.events == [("captured", 1), ("captured", 2), ("offered", "door")]
-    assert desk.slot.take().seq == 2
 
 
 def test_a_clip_is_running_until_it_has_ended(desk, run):

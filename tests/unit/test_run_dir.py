@@ -1,67 +1,22 @@
 """The run directory: one line per captured frame, whole, once, and never a wait for who writes it."""
 
 import json
-from dataclasses import replace
+import threading
 
-import cv2
-import numpy as np
 import pytest
 
 from edge.frame_lines import answer_line, shed_line
-from edge.link_log import LinkSight
+from edge.link_sight import FRESH_US
 from edge.run_dir import RunDir
-from edge.worst import small_jpeg
 from pipelines.errors import ConfigError
-from pipelines.frame import Encoding, Frame, FrameId
-from pipelines.result import Answer, AnsweredBy, Detections, ShedReason, Status
+from pipelines.result import AnsweredBy, ShedReason, Status
 from tests.support.eventually import eventually
+from tests.support.run_records import RUN, Clock, answer, frame, frame_id, picture, sight
 
 KEYS = {
     "agent", "run", "stream", "seq", "captured_unix_ms", "outcome", "answered_by", "status", "latency_ms",
     "deadline_ms", "on_time", "paced", "late_far", "reason", "link", "encoding", "model", "detections", "timing",
 }  # fmt: skip
-RUN = bytes(range(16))
-
-
-def frame_id(seq):
-    return FrameId("gw", RUN, "door", seq)
-
-
-def answer(seq=1, by=AnsweredBy.NEAR, **changes):
-    given = Answer(
-        id=frame_id(seq),
-        answered_by=by,
-        status=Status.OK,
-        captured_unix_us=1_700_000_000_123_456,
-        latency_us=41_500,
-        deadline_us=100_000,
-        on_time=True,
-        detections=Detections.empty(("face",)),
-        model="centerface@192x160",
-        link="lte",
-        encoding=Encoding(codec="jpeg", quality=50, width_px=320, height_px=224, body_bytes=9000),
-        timing_us={"encode": 2_250, "detect": 18_000},
-    )
-    return replace(given, **changes)
-
-
-def frame(seq):
-    return Frame(
-        stream="door",
-        seq=seq,
-        picture=np.zeros((2, 2, 3), np.uint8),
-        captured_us=0,
-        available_us=0,
-        captured_unix_us=1_700_000_000_000_000,
-    )
-
-
-class Clock:
-    def __init__(self):
-        self.now_us = 1_000_000
-
-    def __call__(self):
-        return self.now_us
 
 
 @pytest.fixture
@@ -91,7 +46,14 @@ def test_an_answered_frame_has_every_key_with_its_unit():
     assert line["captured_unix_ms"] == 1_700_000_000_123.456
     assert (line["outcome"], line["answered_by"], line["status"]) == ("answered", "near", "ok")
     assert (line["latency_ms"], line["deadline_ms"]) == (41.5, 100.0)
-    assert line["encoding"] == {"codec": "jpeg", "quality": 50, "width": 320, "height": 224, "bytes": 9000}
+    assert line["encoding"] == {
+        "codec": "jpeg",
+        "quality": 50,
+        "width": 320,
+        "height": 224,
+        "bits": 8,
+        "bytes": 9000,
+    }
     assert line["timing"] == {"encode": 2.25, "detect": 18.0}
     assert json.loads(json.dumps(line)) == line
 
@@ -216,30 +178,58 @@ def test_a_directory_that_cannot_be_used_is_refused_with_its_path(tmp_path, cloc
         RunDir(tmp_path / "file", clock_us=clock)
 
 
+def test_a_line_that_cannot_be_made_costs_no_other_line_and_is_counted(run_dir, caplog):
+    odd = answer(1, by=AnsweredBy.FAR, timing_us={"encode": object()})
+    run_dir.answered(odd)
+    run_dir.answered(answer(2, timing_us={"encode": object()}))
+    run_dir.answered(answer(3, by=AnsweredBy.FAR))
+    run_dir.shed(frame(4), frame_id(4), ShedReason.OVERLOAD)
+    assert run_dir.close(5.0)
+    assert list(by_seq(run_dir)) == [3, 4]
+    assert (run_dir.lines, run_dir.lost) == (2, 2)
+    assert caplog.text.count("run directory") == 1
+
+
+def test_an_event_that_breaks_on_the_way_costs_no_other_and_is_counted(tmp_path):
+    broken = iter([ZeroDivisionError])
+
+    def clock_us():
+        for error in broken:
+            raise error
+        return 0
+
+    run_dir = RunDir(tmp_path, clock_us=clock_us)
+    for seq in (1, 2):
+        run_dir.answered(answer(seq))
+    assert run_dir.close(5.0)
+    assert [line["seq"] for line in lines(run_dir)] == [2]
+    assert run_dir.lost == 1
+
+
+def test_lines_a_disk_does_not_take_in_time_are_counted_as_lost(tmp_path):
+    slow = threading.Event()
+
+    def clock_us():
+        slow.wait(10.0)
+        return 0
+
+    run_dir = RunDir(tmp_path, clock_us=clock_us)
+    for seq in (1, 2, 3):
+        run_dir.answered(answer(seq))
+    assert run_dir.lost == 0, "they may still be written"
+    assert not run_dir.close(0.01)
+    assert run_dir.lost == 3
+    slow.set()
+    assert run_dir.close(5.0)
+    assert (run_dir.lines, run_dir.lost) == (3, 0)
+
+
 # -- the link over time -----------------------------------------------------------------------------------
 
 
-def sight(**changes):
-    seen = LinkSight(
-        unix_us=1_700_000_000_123_456,
-        link="lte",
-        connected=True,
-        in_budget=False,
-        reason="link silent",
-        rtt_us=None,
-        rtt_min_us=21_500,
-        bytes_per_us=1.25,
-        in_flight_bytes=5000,
-        near_guard_us=14_000,
-        fall_back_above_us=100_000,
-        return_below_us=50_000,
-    )
-    return replace(seen, **changes)
-
-
 def test_the_link_has_a_line_a_look_with_units_and_null_where_nothing_was_measured(run_dir):
-    run_dir.link(sight())
-    run_dir.link(sight(rtt_us=23_250, in_budget=True, reason=""))
+    run_dir.link(sight(rtt_us=40_000, rtt_age_us=FRESH_US + 1))
+    run_dir.link(sight(rtt_us=23_250, rtt_age_us=FRESH_US, in_budget=True, reason=""))
     assert run_dir.close(5.0)
     first, second = (json.loads(x) for x in (run_dir.path / "link.jsonl").read_text().splitlines())
     assert first == {
@@ -263,94 +253,6 @@ def test_an_agent_without_a_link_leaves_no_file_about_one(run_dir):
     run_dir.answered(answer())
     assert run_dir.close(5.0)
     assert sorted(p.name for p in run_dir.path.iterdir()) == ["frames.jsonl"]
-
-
-# -- pictures of the worst --------------------------------------------------------------------------------
-
-
-def picture(width=64, height=32, dtype=np.uint8, channels=(3,)):
-    rng = np.random.default_rng(width)
-    return rng.integers(0, np.iinfo(dtype).max, (height, width, *channels), dtype)
-
-
-def decoded(data):
-    shown = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-    assert shown is not None
-    return shown
-
-
-def kept(run_dir):
-    return sorted(int(p.name.split(".")[0].removeprefix("door-")) for p in (run_dir.path / "worst").iterdir())
-
-
-def give(run_dir, seq, latency_us, **changes):
-    """One answer with its picture, and wait until it is dealt with, so that none finds the room full."""
-    run_dir.answered(
-        answer(seq, by=AnsweredBy.FAR, latency_us=latency_us, on_time=latency_us <= 100_000, **changes),
-        picture(),
-    )
-    eventually(lambda: run_dir.lines == seq and run_dir._picture_room._value == 8, what="the picture")
-
-
-def test_pictures_of_the_ten_worst_frames_are_kept_and_no_more(run_dir):
-    for seq in range(1, 41):
-        give(run_dir, seq, latency_us=40_000 + (seq * 7919) % 50_000)
-    worst = sorted(range(1, 41), key=lambda seq: (seq * 7919) % 50_000)[-10:]
-    assert kept(run_dir) == sorted(worst)
-    assert run_dir.pictures_missed == 0
-
-
-def test_a_missed_frame_is_worse_than_a_late_one_and_a_late_one_than_any_in_time(run_dir):
-    give(run_dir, 1, latency_us=100_000)
-    for seq in range(2, 12):
-        give(run_dir, seq, latency_us=100_001)
-    assert kept(run_dir) == list(range(2, 12))
-    run_dir.answered(
-        answer(12, by=AnsweredBy.MISSED, status=Status.TIMEOUT, detections=None, latency_us=99_000), picture()
-    )
-    run_dir.settled(frame_id(12))
-    eventually(lambda: run_dir.lines == 12 and 12 in kept(run_dir), what="the missed frame")
-    assert kept(run_dir) == [*range(2, 11), 12]  # of equals, the earlier stay
-
-
-def test_a_picture_is_small_and_its_name_says_how_large_the_source_was(run_dir):
-    run_dir.answered(answer(5, by=AnsweredBy.FAR), picture(1280, 720))
-    assert run_dir.close(5.0)
-    (path,) = (run_dir.path / "worst").iterdir()
-    assert path.name == "door-5.1280x720.jpg"
-    assert decoded(path.read_bytes()).shape == (270, 480, 3)
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-@pytest.mark.parametrize("channels", [(), (3,)])
-@pytest.mark.parametrize("size", [(1, 1), (640, 512), (2000, 3)])
-def test_thermal_and_grey_pictures_are_kept_for_the_eye(dtype, channels, size):
-    width, height = size
-    shown = decoded(small_jpeg(picture(width, height, dtype=dtype, channels=channels)))
-    assert shown.shape[1] == min(480, width)
-    assert shown.dtype == np.uint8
-    assert shown.shape[2:] == (3,)
-
-
-def test_a_flat_thermal_picture_is_no_division_by_zero():
-    assert small_jpeg(np.full((8, 8), 30_000, np.uint16))[:2] == b"\xff\xd8"
-
-
-def test_more_pictures_than_there_is_room_for_are_counted_and_hold_no_memory(tmp_path, clock):
-    run_dir = RunDir(tmp_path, clock_us=clock, limit=0)
-    for seq in range(1, 30):
-        run_dir.answered(answer(seq), picture())
-    assert run_dir.pictures_missed == 29
-    assert run_dir._picture_room._value == 8
-    assert run_dir.close(5.0)
-
-
-def test_a_disk_that_takes_no_pictures_costs_no_lines(run_dir):
-    (run_dir.path / "worst").write_text("a file where the folder should be")
-    run_dir.answered(answer(1, by=AnsweredBy.FAR), picture())
-    run_dir.answered(answer(2, by=AnsweredBy.FAR))
-    assert run_dir.close(5.0)
-    assert (run_dir.lines, run_dir.pictures_missed) == (2, 1)
 
 
 def test_link_and_pictures_of_an_earlier_run_are_set_aside_with_it(tmp_path, clock):

@@ -62,7 +62,7 @@ def test_a_frame_whose_budget_is_spent_is_rejected_before_its_body_crosses(rig: 
 
 def test_a_queue_that_is_longer_than_the_budget_is_said_at_once(rig: Rig) -> None:
     rig.welcome()
-    rig.service.backlog.ready(MODEL, change=0, service_us=400_000)
+    rig.service.backlog.work.ready(MODEL, change=0, service_us=400_000)
     rig.detector.gate.clear()
     rig.frame(1)
     eventually(rig.detector.running.is_set, what="a run")
@@ -307,3 +307,28 @@ def test_live_results_go_on_while_the_store_refuses_and_acks_follow_once_it_take
     )
     assert len(rig.store.identities()) == 2
     assert rig.service.not_ready() == []
+
+
+def test_a_frame_of_no_possible_size_is_rejected_for_its_frame_and_the_connection_kept(rig: Rig) -> None:
+    head = FrameHead(
+        stream=0,
+        seq=1,
+        worker_budget_us=5_000_000,
+        sent_mono_us=0,
+        encoding=ENCODING,
+        source_width_px=640,
+    )
+    rig.welcome()
+    rig.session.receive(decode_to_worker(kind_to_worker(head), encode(head).SerializeToString()), clock_us())
+    assert rig.peer.only(Reject).reason is RejectReason.BAD_PAYLOAD
+    assert "640x0 px" in rig.peer.only(Reject).text
+    rig.frame(2)
+    rig.peer.wait(Result)
+
+
+def test_the_time_of_a_model_is_shown_by_its_name_and_from_the_start(rig: Rig) -> None:
+    name = "nearfar_worker_service_seconds_count"
+    assert f'{name}{{model="{MODEL}"}} 0.0' in rig.service.metrics.text().decode()
+    rig.welcome()
+    rig.frame(1)
+    eventually(lambda: rig.service.metrics.value(name, model=MODEL) == 1, what="a counted run")

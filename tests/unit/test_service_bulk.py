@@ -140,3 +140,18 @@ def test_what_this_worker_does_not_serve_is_answered_with_words(rig: Rig) -> Non
     rig.session.receive(Have(payloads=()), clock_us())
     rig.session.refuse("no such kind")
     assert rig.errors() == [RejectReason.UNKNOWN_KIND] * 2
+
+
+def test_a_batch_the_record_store_has_no_room_for_is_answered_like_one_the_intake_has_no_room_for(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer, session = rig.connect(replace(HELLO, lane=Lane.BULK))
+    with monkeypatch.context() as patched:
+        patched.setattr(rig.service.writer, "_max_pending", 1)
+        session.receive(batch(5, 1, 2), clock_us())
+        (error,) = peer.wait(Error)
+    assert error.reason is RejectReason.QUEUE_FULL
+    assert "batch 5 dropped" in error.text
+    assert rig.service.metrics.value("nearfar_worker_bulk_batches_total", outcome="dropped") == 1
+    session.receive(batch(5, 1, 2), clock_us())
+    assert peer.wait(Ack)[0].batches == (5,)

@@ -77,13 +77,13 @@ def test_an_empty_slot_asks_nobody():
 def test_waiting_for_room_ends_when_the_frame_is_taken(started):
     slot = Slot()
     stop = threading.Event()
-    first, second = frame(1), frame(2)
+    first = frame(1)
     slot.put(first)
-    laid = []
-    started(lambda: laid.append(slot.put_when_free(second, stop)))
+    free = []
+    started(lambda: free.append(slot.wait_until_free(stop)))
+    assert free == []
     assert slot.take() is first
-    assert eventually(slot.peek, what="the waiting frame in the slot") is second
-    eventually(lambda: laid == [True], what="the waiting put")
+    eventually(lambda: free == [True], what="room")
 
 
 def test_waiting_for_room_ends_on_stop_and_leaves_the_frame_inside_alone(started):
@@ -91,10 +91,10 @@ def test_waiting_for_room_ends_on_stop_and_leaves_the_frame_inside_alone(started
     stop = threading.Event()
     first = frame(1)
     slot.put(first)
-    laid = []
-    started(lambda: laid.append(slot.put_when_free(frame(2), stop)))
+    free = []
+    started(lambda: free.append(slot.wait_until_free(stop)))
     stop.set()
-    eventually(lambda: laid == [False], within_s=1.0, what="the waiting put gave up")
+    eventually(lambda: free == [False], what="who waited gave up")
     assert slot.take() is first
     assert not slot.wait_until_free(stop)
 

@@ -1,6 +1,7 @@
 """The answer socket: any number of readers, none of which can delay an answer or another reader."""
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -13,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from edge.sinks.backlog import Backlog
-from edge.sinks.unix_socket import BACKLOG_BYTES, HOPELESS_US, MAX_READERS, UnixSocketSink
+from edge.sinks.unix_socket import HOPELESS_US, MAX_READERS, UnixSocketSink
 from pipelines.errors import ConfigError
 from tests.support.answers import answer
 from tests.support.eventually import eventually
@@ -161,7 +161,6 @@ def test_a_reader_that_takes_nothing_for_ten_seconds_is_disconnected_and_its_ans
     hopeless = connect()
     last = fill(sink)
     clock.now_us += HOPELESS_US
-    sink._wake()
     eventually(lambda: sink.readers == 0, what="the end of the reader")
     eventually(hopeless.read, what="the end of its connection")
     assert sink.missed == last - len(hopeless.seqs())
@@ -174,9 +173,9 @@ def test_a_reader_is_not_called_hopeless_because_no_answer_came_for_long(sink, c
     eventually(lambda: reader.seqs() == [1], what="the first")
     clock.now_us += 10 * HOPELESS_US
     fill(sink, first=2)
-    sink._wake()
+    connect()  # the other thread has had a turn since
     reader.read()
-    assert sink.readers == 1
+    assert sink.readers == 2
 
 
 def test_a_reader_that_goes_away_is_forgotten(sink, connect):
@@ -217,6 +216,32 @@ def test_one_reader_too_many_is_told_so_and_the_others_stay(sink, connect, path)
     eventually(lambda: late.seqs() == [1], what="the answer")
 
 
+def test_out_of_descriptors_is_said_once_and_who_waits_is_served_when_there_are_some_again(
+    sink, connect, clock, monkeypatch, caplog
+):
+    served = connect()
+    tried = threading.Event()
+
+    def none_left(_):
+        tried.set()
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket.socket, "accept", none_left)
+        waiting = Reader(sink.path)
+        eventually(tried.is_set, what="an attempt")
+        for seq in range(1, 200):  # the thread that serves readers waits for nothing meanwhile
+            sink.write(answer(seq))
+            wait_seqs(served, seq)
+            tried.clear()
+        clock.now_us += 1_000_000
+        eventually(tried.is_set, what="another attempt, a second later")
+    assert caplog.text.count("Too many open files") == 1
+    clock.now_us += 1_000_000
+    eventually(lambda: sink.readers == 2, what="the reader that waited")
+    waiting.close()
+
+
 def test_readers_that_come_and_go_while_answers_pass_break_nothing(sink, path):
     stop = threading.Event()
     failed = []
@@ -249,7 +274,7 @@ def test_an_answer_that_waits_at_close_still_reaches_a_reader_that_reads(path, c
     reader = Reader(path)
     eventually(lambda: sink.readers == 1, what="the reader")
     seq = 0
-    while not sink._behind():
+    while not sink.behind:
         seq += 1
         sink.write(fat_answer(seq))
     closing = threading.Thread(target=sink.close)
@@ -326,50 +351,3 @@ def test_a_socket_another_agent_has_put_there_since_is_not_removed(path):
     assert path.exists()
     new.close()
     assert not path.exists()
-
-
-# -- the backlog ------------------------------------------------------------------------------------------
-
-
-def drained(backlog, step=7):
-    out = bytearray()
-    while chunk := backlog.next_chunk():
-        out += chunk[:step]
-        backlog.sent(min(step, len(chunk)))
-    return out.decode().splitlines()
-
-
-def test_a_backlog_keeps_the_newest_lines_and_tells_the_gap_where_it_is():
-    backlog = Backlog(limit_bytes=30)
-    for number in range(1, 6):
-        backlog.add(b"line-%d---\n" % number)  # 10 bytes
-    assert drained(backlog) == ['{"dropped":2}', "line-3---", "line-4---", "line-5---"]
-    assert backlog.missed == 2
-    assert not backlog
-
-
-def test_a_line_that_was_begun_is_finished_before_the_gap():
-    backlog = Backlog(limit_bytes=20)
-    backlog.add(b"first----\n")
-    backlog.next_chunk()
-    backlog.sent(3)
-    for number in range(2, 6):
-        backlog.add(b"line-%d---\n" % number)
-    assert drained(backlog) == ["st----", '{"dropped":2}', "line-4---", "line-5---"]
-
-
-def test_a_line_larger_than_the_backlog_is_not_lost_for_its_size():
-    backlog = Backlog(limit_bytes=10)
-    backlog.add(b"x" * 50 + b"\n")
-    assert drained(backlog) == ["x" * 50]
-    assert backlog.missed == 0
-
-
-def test_what_a_reader_that_is_gone_did_not_get_is_missed():
-    backlog = Backlog(limit_bytes=BACKLOG_BYTES)
-    for _ in range(4):
-        backlog.add(b"line\n")
-    backlog.next_chunk()
-    backlog.sent(2)
-    backlog.give_up()
-    assert (backlog.missed, bool(backlog)) == (4, False)

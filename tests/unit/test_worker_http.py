@@ -5,12 +5,13 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from cloud.metrics import WorkerMetrics
-from nearfar.http import SEATS, HttpServer
+from nearfar.http import SEAT_S, SEATS, HttpServer
 from pipelines.errors import ConfigError
 from protos.wire.session import Hello, Lane, RejectReason
 from tests.support.eventually import eventually
@@ -20,10 +21,12 @@ from tests.support.workers import MODEL, service
 
 
 class Site:
-    def __init__(self, address: str = "127.0.0.1:0") -> None:
+    def __init__(self, address: str = "127.0.0.1:0", *, seat_s: float = SEAT_S) -> None:
         self.reasons: list[str] = []
         self.metrics = WorkerMetrics()
-        self.server = HttpServer(address=address, not_ready=lambda: self.reasons, metrics=self.metrics.text)
+        self.server = HttpServer(
+            address=address, not_ready=lambda: self.reasons, metrics=self.metrics.text, seat_s=seat_s
+        )
         self.server.start()
 
     def get(self, path: str) -> tuple[int, str]:
@@ -52,11 +55,10 @@ def test_a_ready_worker_says_so_and_a_busy_reason_is_in_words(site: Site) -> Non
 
 def test_metrics_are_prometheus_text_with_units_in_the_names(site: Site) -> None:
     site.metrics.rejects.labels(RejectReason.TOO_LATE.value).inc()
-    site.metrics.service_seconds.labels("m").observe(0.02)
     status, text = site.get("/metrics")
     assert status == 200
     assert 'nearfar_worker_rejects_total{reason="too_late"} 1.0' in text
-    assert 'nearfar_worker_service_seconds_bucket{le="0.02",model="m"} 1.0' in text
+    assert "nearfar_worker_resident_seconds_count 0.0" in text
 
 
 def test_an_unknown_page_names_those_there_are(site: Site) -> None:
@@ -107,6 +109,92 @@ def test_clients_that_hang_take_no_more_than_their_seats(site: Site) -> None:
     assert eventually(lambda: site.get("/healthz"), what="the page for a decent client") == (200, "alive\n")
 
 
+@contextmanager
+def dripping(site: Site, count: int, *, first: bytes) -> Iterator[list[socket.socket]]:
+    """Connections that say `first` and then a byte every 20 ms, for as long as they are let."""
+    host, _, port = site.server.address.removeprefix("http://").rpartition(":")
+    lines = [socket.create_connection((host, int(port)), timeout=5) for _ in range(count)]
+    over = threading.Event()
+
+    def drip() -> None:
+        for line in lines:
+            line.sendall(first)
+        while not over.wait(0.02):
+            for line in lines:
+                with suppress(OSError):
+                    line.sendall(b"x")
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        yield lines
+    finally:
+        over.set()
+        thread.join()
+        for line in lines:
+            line.close()
+
+
+@pytest.mark.parametrize("first", [b"GET /", b"GET /healthz HTTP/1.0\r\nX-Slow: "], ids=["request", "header"])
+def test_a_decent_client_is_served_while_others_drip_on_every_seat(first: bytes) -> None:
+    site = Site(seat_s=0.3)
+    try:
+        with dripping(site, SEATS, first=first):
+            assert eventually(lambda: decent(site), what="a seat for a decent client") == (200, "alive\n")
+    finally:
+        site.server.stop()
+
+
+def test_a_client_that_takes_nothing_of_a_long_answer_loses_its_seat() -> None:
+    server = HttpServer(address="127.0.0.1:0", not_ready=list, metrics=lambda: bytes(32 << 20), seat_s=0.2)
+    before = set(threading.enumerate())
+    server.start()
+    try:
+        host, _, port = server.address.removeprefix("http://").rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=5) as line:
+            line.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            assert line.recv(1) == b"H"
+            eventually(
+                lambda: not [t for t in set(threading.enumerate()) - before if t.name != "nearfar-http"],
+                what="the end of its thread",
+            )
+    finally:
+        server.stop()
+
+
+def test_a_stop_waits_for_no_client() -> None:
+    site = Site()
+    with dripping(site, 2, first=b"GET /") as lines:
+        site.server.stop()
+        for line in lines:
+            with suppress(ConnectionError):
+                assert line.recv(1) == b""
+
+
+def test_a_connection_no_thread_could_be_started_for_gives_its_seat_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, _, port = site.server.address.removeprefix("http://").rpartition(":")
+
+    def none_left(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", none_left)
+        for _ in range(SEATS + 1):
+            with socket.create_connection((host, int(port)), timeout=5) as line:
+                assert line.recv(1) == b""
+    assert site.get("/healthz") == (200, "alive\n")
+
+
+def decent(site: Site) -> tuple[int, str] | None:
+    """What it is told, None when it is shown the door."""
+    try:
+        return site.get("/healthz")
+    except OSError:
+        return None
+
+
 def test_binding_asks_no_name_server(monkeypatch: pytest.MonkeyPatch) -> None:
     # A gateway without a name server would wait for seconds for a name it never needs.
     monkeypatch.setattr(socket, "getfqdn", lambda *_: pytest.fail("a name was looked up"))
@@ -133,7 +221,7 @@ def test_a_stopped_server_leaves_no_thread() -> None:
 def test_a_worker_whose_model_or_store_is_broken_is_not_ready(tmp_path: Path) -> None:
     with service(tmp_path) as (made, _):
         assert made.not_ready() == []
-        made.backlog.ready(MODEL, change=-1)
+        made.backlog.work.ready(MODEL, change=-1)
         made.writer.trouble = "the record store cannot write: disk is full"
         assert made.not_ready() == [
             "model synthetic is not loaded",

@@ -35,7 +35,7 @@ def test_a_row_belongs_to_its_cell_and_its_box_follows_the_formula(stride, first
     boxes = np.zeros((len(cells), 4), np.float32)
     classes[at], objects[at] = 0.81, 1.0
     boxes[at] = [0.25, -0.5, np.log(2), np.log(3)]
-    found = decode(classes, objects, boxes, cells, min_score=0.5)
+    found = decode(classes=classes, objects=objects, boxes=boxes, cells=cells, min_score=0.5)
     x, y = (column + 0.25) * stride, (row - 0.5) * stride
     assert np.allclose(found.boxes, [[x - stride, y - 1.5 * stride, x + stride, y + 1.5 * stride]], atol=1e-3)
     assert np.allclose(found.scores, [0.9])
@@ -45,7 +45,13 @@ def test_scores_a_little_outside_0_and_1_are_taken_for_0_and_1():
     cells = cells_of((32, 32))
     classes, objects = np.full((2, len(cells)), -0.001, np.float32)
     classes[0] = objects[0] = 1.001
-    found = decode(classes, objects, np.zeros((len(cells), 4), np.float32), cells, min_score=0.5)
+    found = decode(
+        classes=classes,
+        objects=objects,
+        boxes=np.zeros((len(cells), 4), np.float32),
+        cells=cells,
+        min_score=0.5,
+    )
     assert found.scores.tolist() == [1.0]
 
 

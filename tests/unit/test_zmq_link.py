@@ -1,47 +1,28 @@
 """What only the ZeroMQ link can promise: connections of its own, and nothing a wire brings ends it."""
 
 import socket
-import time
 from collections.abc import Iterator
+from functools import partial
 
 import psutil
 import pytest
 import zmq
 
 from cloud.listeners.zmq import ZmqListener
-from edge.links.backoff import FIRST_US, MOST_US, Backoff
-from edge.links.base import Connected, Disconnected, LinkEvent, Sent
-from edge.links.zmq import ZmqLink
+from edge.links.base import Connected, Disconnected, Sent
+from pipelines.runtime import monotonic_us
 from protos.wire.session import Hello, Lane, Ping
 from tests.support.endpoints import ScriptedEndpoint
 from tests.support.eventually import eventually
+from tests.support.wires import Wire
 
 HELLO = Hello(agent="gw", run=bytes(16), lane=Lane.LIVE)
-
-
-def clock_us() -> int:
-    return time.monotonic_ns() // 1000
-
-
-class Wire:
-    """A link to an address, and what it reported."""
-
-    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
-        self.events: list[LinkEvent] = []
-        self.link = ZmqLink(name="cable", url=f"zmq://{host}:{port}", clock_us=clock_us)
-        self.link.start(HELLO, self.events.append)
-
-    def count(self, kind: type) -> int:
-        return sum(isinstance(e, kind) for e in tuple(self.events))
-
-    def wait(self, kind: type, count: int, within_s: float = 5.0) -> None:
-        eventually(lambda: self.count(kind) >= count, within_s, f"{count} {kind.__name__} in {self.events}")
 
 
 @pytest.fixture
 def worker() -> Iterator[tuple[ScriptedEndpoint, ZmqListener]]:
     endpoint = ScriptedEndpoint()
-    listener = ZmqListener(endpoint, address="127.0.0.1:0", clock_us=clock_us)
+    listener = ZmqListener(endpoint, address="127.0.0.1:0", clock_us=monotonic_us)
     listener.start()
     yield endpoint, listener
     listener.stop()
@@ -51,8 +32,12 @@ def port_of(listener: ZmqListener) -> int:
     return int(listener.address.rpartition(":")[2])
 
 
+def tried(wire: Wire, times: int) -> bool:
+    return wire.link.attempts >= times
+
+
 def test_live_and_bulk_are_two_tcp_connections(worker: tuple[ScriptedEndpoint, ZmqListener]) -> None:
-    wire = Wire(port_of(worker[1]))
+    wire = Wire("zmq", port_of(worker[1]))
     try:
         wire.wait(Connected, 2)
         outgoing = [
@@ -67,9 +52,9 @@ def test_live_and_bulk_are_two_tcp_connections(worker: tuple[ScriptedEndpoint, Z
 
 def test_a_name_that_is_none_and_a_port_nobody_serves_are_tried_for_ever() -> None:
     for host, port in (("no-such-host.invalid", 7440), ("127.0.0.1", 1)):
-        wire = Wire(port, host)
+        wire = Wire("zmq", port, host)
         try:
-            eventually(lambda wire=wire: wire.link._driver.attempts >= 6, 10.0, "three attempts on each lane")  # type: ignore[misc]
+            eventually(partial(tried, wire, 6), 10.0, "three attempts on each lane")
             assert wire.link.send(Ping(nonce=1, sent_mono_us=0)) is Sent.DOWN
             assert wire.events == []
         finally:
@@ -79,7 +64,7 @@ def test_a_name_that_is_none_and_a_port_nobody_serves_are_tried_for_ever() -> No
 def test_a_port_that_accepts_and_never_answers_is_given_up_and_tried_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         mute.settimeout(10.0)
-        wire = Wire(mute.getsockname()[1])
+        wire = Wire("zmq", mute.getsockname()[1])
         try:
             accepted = [mute.accept()[0] for _ in range(4)]  # two lanes, twice
             assert wire.events == []
@@ -94,7 +79,7 @@ def test_words_that_are_no_message_are_counted_and_the_connection_lives_on() -> 
     router = context.socket(zmq.ROUTER)
     try:
         port = router.bind_to_random_port("tcp://127.0.0.1")
-        wire = Wire(port)
+        wire = Wire("zmq", port)
         try:
             ids = {router.recv_multipart()[0] for _ in range(2)}
             for routing_id in ids:
@@ -114,7 +99,7 @@ def test_a_peer_that_does_not_speak_zeromq_leaves_the_listener_serving(
 ) -> None:
     with socket.create_connection(("127.0.0.1", port_of(worker[1]))) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
-        wire = Wire(port_of(worker[1]))
+        wire = Wire("zmq", port_of(worker[1]))
         try:
             wire.wait(Connected, 2)
         finally:
@@ -126,7 +111,7 @@ def test_no_file_descriptor_is_left_after_many_lost_connections() -> None:
         hang_up.settimeout(10.0)
         port = hang_up.getsockname()[1]
         before = psutil.Process().num_fds()
-        wire = Wire(port)
+        wire = Wire("zmq", port)
         try:
             for _ in range(8):
                 hang_up.accept()[0].close()
@@ -135,12 +120,3 @@ def test_no_file_descriptor_is_left_after_many_lost_connections() -> None:
             wire.link.close()
         eventually(lambda: psutil.Process().num_fds() <= before, 5.0, "as many descriptors as before")
         assert during < before + 40
-
-
-def test_waits_between_attempts_double_up_to_their_bound_and_start_anew_after_a_welcome() -> None:
-    backoff = Backoff()
-    waits = [backoff.next_us() for _ in range(8)]
-    assert waits[:3] == [FIRST_US, 2 * FIRST_US, 4 * FIRST_US]
-    assert waits[-1] == MOST_US <= 2_000_000
-    backoff.reset()
-    assert backoff.next_us() == FIRST_US

@@ -13,10 +13,10 @@ import zstandard
 from numpy.typing import NDArray
 
 from pipelines.codecs.base import PictureLimits, PictureShape, check_announced, scaled, shape_of
+from pipelines.codecs.kinds import DEFAULT_LEVEL
 from pipelines.errors import Rejected
 from pipelines.frame import Encoding, Picture
 
-DEFAULT_LEVEL = 1
 _LARGEST_WINDOW_BYTES = 128 << 20  # zstd's own default bound; a frame that asks for more is refused
 
 
@@ -28,7 +28,7 @@ class ZstdCodec:
 
     @classmethod
     def from_config(cls, config: Any) -> Self:
-        return cls(level=DEFAULT_LEVEL if config.level is None else config.level)
+        return cls(level=config.level)
 
     @property
     def name(self) -> str:

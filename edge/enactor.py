@@ -1,0 +1,159 @@
+"""The enactor: turns decisions into calls that return at once: the scheduler's actions, and frames that end unanswered.
+
+Owned by the dispatcher thread, like everything it is given. An action that fails is logged and takes no other with it.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from edge.answers import AnswerDesk
+from edge.counters import Counters
+from edge.encoder import Encoder
+from edge.far_port import FarPort
+from edge.links.base import Link
+from edge.near import NearRunner
+from edge.outbox.port import Outbox
+from edge.pending import Pending
+from edge.scheduling import actions
+from edge.scheduling.near_timeline import Key
+from edge.scheduling.scheduler import Scheduler
+from edge.stream_port import StreamPort
+from pipelines.frame import Frame
+from pipelines.result import GapReason, ShedReason, Status
+
+log = logging.getLogger(__name__)
+
+
+class Enactor:
+    """`pending` are the frames taken and not yet answered; the one whose answer is out leaves it. `far` is None without
+    a link."""
+
+    def __init__(
+        self,
+        *,
+        scheduler: Scheduler,
+        streams: Sequence[StreamPort],
+        near: NearRunner | None,
+        encoder: Encoder | None,
+        link: Link | None,
+        outbox: Outbox,
+        desk: AnswerDesk,
+        counters: Counters,
+        pending: dict[Key, Pending],
+        clock_us: Callable[[], int],
+    ) -> None:
+        self.scheduler = scheduler
+        self.far: FarPort | None = None
+        if link is not None and encoder is not None:
+            self.far = FarPort(
+                link=link,
+                encoder=encoder,
+                scheduler=scheduler,
+                outbox=outbox,
+                desk=desk,
+                counters=counters,
+                streams=streams,
+                pending=pending,
+                clock_us=clock_us,
+            )
+        self.counters = counters
+        self._near = near
+        self._outbox = outbox
+        self._desk = desk
+        self._pending = pending
+        self._clock_us = clock_us
+
+    def do(self, decided: Sequence[actions.Action]) -> None:
+        """Every action gets its chance: one that fails is logged and must not take the others with it."""
+        for action in decided:
+            try:
+                self._act(action)
+            except Exception:
+                log.exception("dispatcher: %s failed", type(action).__name__)
+                if isinstance(action, actions.StartNear):
+                    now_us = self._clock_us()
+                    self.do(
+                        self.scheduler.near_done(action.key, status=Status.FAILED, run_us=0, now_us=now_us)
+                    )
+
+    def _act(self, action: actions.Action) -> None:
+        match action:
+            case actions.Encode() | actions.SendFrame() | actions.CancelFar():
+                self._act_far(action)
+            case actions.SendPing() | actions.OpenFresh():
+                self._act_far(action)
+            case actions.StartNear(key, due_us):
+                assert self._near is not None  # noqa: S101 - the scheduler has a near only if we do
+                pending = self._pending[key]
+                pending.near_due_us = due_us
+                self._near.submit(key, pending.frame.picture)
+            case actions.CancelNear(key):
+                if self._near is not None:
+                    self._near.cancel(key)
+            case actions.Give():
+                self._give(action)
+            case actions.Release(key, committed):
+                self.release(key, committed=committed)
+            case actions.LateFar((stream, seq)):
+                self._late_far(stream, seq)
+
+    def _act_far(self, action: actions.FarAction) -> None:
+        far = self.far
+        if far is None:
+            # far_only without a link is refused by the configuration; nothing else asks for far.
+            return
+        match action:
+            case actions.Encode(key):
+                far.encode(key)
+            case actions.SendFrame():
+                self.do(far.send(action))
+            case actions.CancelFar(key):
+                far.cancel(key)
+            case actions.SendPing(nonce):
+                far.ping(nonce)
+            case actions.OpenFresh():
+                far.open_fresh()
+
+    def _give(self, give: actions.Give) -> None:
+        pending = self._pending[give.key]
+        pending.give = give
+        pending.given_us = self._clock_us()
+        if give.hold:
+            record = self._desk.record(pending, self.scheduler)
+            pending.recorded_on_time = record.on_time
+            self._outbox.append(record)
+        else:
+            self.release(give.key, committed=True)
+
+    def release(self, key: Key, *, committed: bool) -> None:
+        pending = self._pending.pop(key)
+        answer = self._desk.release(pending, self.scheduler)
+        self.counters.answer(answer)
+        self.counters.uncommitted += not committed
+        if pending.give is not None and not pending.give.hold:
+            self._outbox.far_answered(self._desk.as_record(answer))
+        elif answer.on_time != pending.recorded_on_time:
+            # The commit crossed the deadline: the cloud must not say otherwise. It replaces the first.
+            self._outbox.append(self._desk.as_record(answer))
+        self._outbox.settled(*key)
+
+    def _late_far(self, stream: str, seq: int) -> None:
+        if not stream:
+            return
+        if self._desk.late_far(stream, seq):
+            self.counters.late_far += 1
+            self._outbox.late_far(self._desk.frame_id(stream, seq))
+
+    def shed(self, frame: Frame, reason: ShedReason) -> None:
+        """Give a frame up that nobody is asked about."""
+        self.counters.shed[reason] += 1
+        self.counters.unpaced += not frame.paced
+        self._outbox.gap(stream=frame.stream, seq=frame.seq, reason=GapReason.SHED, detail=reason.value)
+        self._desk.shed(frame, reason)
+
+    def gated(self, frame: Frame, why: str) -> None:
+        """End a frame that its gate did not let pass."""
+        self.counters.gated += 1
+        self.counters.gated_why[why] += 1
+        self._outbox.gap(stream=frame.stream, seq=frame.seq, reason=GapReason.GATED, detail=why)
+        self._desk.gated(frame, why)

@@ -1,0 +1,38 @@
+"""Promises of a run that did not hold, in words; what `nearfar edge` says last and the summary keeps."""
+
+from collections.abc import Mapping, Sequence
+
+from edge.outbox.stats import OutboxStats
+from edge.run_dir import RunDir
+from edge.sinks.base import SinkThread
+
+
+def broken_promises(
+    *,
+    source_errors: Mapping[str, str],
+    unaccounted: int,
+    outbox: OutboxStats,
+    kept: bool,
+    sinks: Sequence[SinkThread],
+    run_dir: RunDir | None,
+) -> list[str]:
+    """Asked once everything has ended. `unaccounted`: captured frames less ended and pending ones; `kept`: whether
+    the outbox wrote down what it had in time."""
+    broken = [f"stream {name}: {error}" for name, error in source_errors.items()]
+    if unaccounted > 0:
+        broken.append(f"{unaccounted} frames are unaccounted for")
+    elif unaccounted < 0:
+        broken.append(f"{-unaccounted} frames ended more than once")
+    if outbox.balance != 0:
+        broken.append("the outbox law does not add up")
+    left = outbox.uncommitted + outbox.far_pending + outbox.outcomes_pending
+    if left or outbox.lost or not kept:
+        why = f" ({outbox.last_error})" if outbox.last_error else ""
+        broken.append(f"{left + outbox.lost} answers could not be kept in the outbox{why}")
+    for sink in sinks:
+        if sink.dropped or sink.failed:
+            why = f" ({sink.last_error})" if sink.last_error else ""
+            broken.append(f"{sink.dropped + sink.failed} answers did not reach the sink {sink.name}{why}")
+    if run_dir is not None and run_dir.lost:
+        broken.append(f"{run_dir.lost} frames have no line in the run directory")
+    return broken

@@ -1,0 +1,108 @@
+"""F27: the layer of the way to a worker that fails is named, with what to do. Each one fails for real here."""
+
+import socket
+from concurrent import futures
+
+import grpc
+import pytest
+
+from nearfar.doctor import network
+from nearfar.doctor.finding import Level
+from tests.support.endpoints import ScriptedEndpoint
+from tests.support.patients import BEHIND, answering, assert_not_checked, failed, listening
+from tests.support.rig import free_port
+
+
+def test_a_name_nobody_knows_is_a_failure_of_dns(patient):
+    found = patient.examined(url="zmq://worker.invalid:7440")
+    assert failed(found) == ["dns"]
+    assert "worker.invalid cannot be resolved" in found["dns"].words
+    assert_not_checked(found, ["tcp", *BEHIND], "dns")
+
+
+def test_a_port_where_nobody_listens_is_a_failure_of_tcp(patient):
+    found = patient.examined(url=f"zmq://127.0.0.1:{free_port()}")
+    assert failed(found) == ["tcp"]
+    assert "connection refused" in found["tcp"].words
+    assert "start the worker" in found["tcp"].advice
+    assert_not_checked(found, BEHIND, "tcp")
+
+
+def test_a_listener_that_never_answers_is_named(patient):
+    """F07, F27."""
+
+    def mute(line: socket.socket) -> None:
+        while line.recv(100):
+            pass
+
+    with answering(mute) as port:
+        found = patient.examined(url=f"zmq://127.0.0.1:{port}")
+    assert failed(found) == ["protocol"]
+    assert "says nothing" in found["protocol"].words
+    assert_not_checked(found, BEHIND[1:], "protocol")
+
+
+def _web(line: socket.socket) -> None:
+    line.recv(1000)
+    line.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("serve", "words"),
+    [
+        (_web, "a web server"),
+        (lambda line: line.sendall(b"SSH-2.0-OpenSSH_9.2\r\n"), "an SSH server"),
+        (lambda line: line.sendall(b"\x16\x00hello"), "something that begins with 16 00 68"),
+    ],
+    ids=["web", "ssh", "unknown"],
+)
+def test_another_program_on_the_port_is_named(patient, serve, words):
+    with answering(serve) as port:
+        found = patient.examined(url=f"zmq://127.0.0.1:{port}")
+    assert failed(found) == ["protocol"]
+    assert (
+        f"{words} answers on port {port}, not ZeroMQ" in found["protocol"].words
+        or words in found["protocol"].words
+    )
+
+
+def test_a_grpc_port_under_a_zmq_url_is_told_how_to_be_written(patient):
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        found = patient.examined(url=f"zmq://127.0.0.1:{port}")
+        right = network.check_answer(network.Address.of(f"grpc://127.0.0.1:{port}"), "127.0.0.1")
+    finally:
+        server.stop(0).wait()
+    assert "gRPC (HTTP/2) answers" in found["protocol"].words
+    assert f"write grpc://127.0.0.1:{port}" in found["protocol"].advice
+    assert right.level is Level.OK
+
+
+def test_a_zmq_port_under_a_grpc_url_is_told_how_to_be_written(tmp_path):
+    with listening(ScriptedEndpoint()) as url:
+        address = network.Address.of(url.replace("zmq://", "grpc://"))
+        told = network.check_answer(address, "127.0.0.1")
+    assert told.level is Level.FAIL
+    assert f"write {url}" in told.advice
+
+
+def test_an_address_that_is_silent_leaves_the_others_their_share_of_the_time(monkeypatch):
+    """A name with two addresses, the first one a machine that is off."""
+    given_s = []
+
+    def connect(where, timeout):
+        given_s.append(timeout)
+        if where[0] == "10.0.0.1":
+            raise TimeoutError
+        return socket.socket()
+
+    monkeypatch.setattr("nearfar.doctor.network.socket.create_connection", connect)
+    address = network.Address.of("zmq://worker:7440")
+    told, found = network.check_port(address, ["10.0.0.1", "10.0.0.2"], limit=lambda _: 1.0)
+    assert (told.level, found) == (Level.OK, "10.0.0.2")
+    assert given_s[0] == pytest.approx(0.5, abs=0.05)
+    assert given_s[1] > 0.9
+    told, _ = network.check_port(address, ["10.0.0.1"], limit=lambda _: 0.7)
+    assert told.words.endswith("no answer within 0.7 s"), "the time it had, not the one it would have liked"

@@ -1,0 +1,56 @@
+"""The benchmarks' page: every table goes to its place, and a page without the place is told before anything runs."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.bench.__main__ import BEGIN, BENCHMARKS, END, replace_table, without_place
+
+
+def a_page(*names: str) -> str:
+    return "# Figures\n\n" + "\n".join(
+        f"{BEGIN.format(n)}\nold {n}\n{END.format(n)}\n\nWords." for n in names
+    )
+
+
+def test_a_table_replaces_the_one_between_its_markers_and_touches_nothing_else():
+    page = a_page(*BENCHMARKS)
+    new = replace_table(page, "camera", "new figures")
+    assert new == page.replace("old camera", "new figures")
+    assert without_place(new) == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        a_page(*BENCHMARKS).replace(BEGIN.format("camera"), ""),
+        a_page(*BENCHMARKS).replace(END.format("camera"), ""),
+        a_page(*BENCHMARKS, "camera"),
+        a_page(*BENCHMARKS)
+        .replace(BEGIN.format("camera"), "x")
+        .replace(END.format("camera"), BEGIN.format("camera"))
+        .replace("x", END.format("camera"), 1),
+    ],
+    ids=["no beginning", "no end", "twice", "the wrong way round"],
+)
+def test_a_table_without_its_place_is_told_and_never_appended(page):
+    assert without_place(page) == ["camera"]
+
+
+def test_a_run_that_could_not_be_written_down_is_not_begun(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "benchmarks.md").write_text(a_page("demo"))
+    code = (
+        "import sys, subprocess\n"
+        "subprocess.run = lambda *a, **k: sys.exit('a benchmark was begun')\n"
+        "from tests.bench.__main__ import main\n"
+        "import os; os.chdir(sys.argv.pop())\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "docs/benchmarks.md has no place for overhead, transport" in done.stderr
+    assert BEGIN.format("camera") in done.stderr
