@@ -1,8 +1,10 @@
 """The README is true: every shell block runs, and the YAML is a pipeline. What all pages keep is in unit/test_docs."""
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -53,16 +55,22 @@ def clone(tmp_path: Path) -> Path:
 def test_every_shell_block_of_the_readme_runs(block: str, clone: Path):
     # The rehearsal uses fixed places in /tmp so that it reads well; here each run gets its own.
     script = block.replace("/tmp/nearfar-", f"{clone.parent}/nearfar-")  # noqa: S108
-    done = subprocess.run(
+    output = (clone.parent / "output").open("w+")
+    shell = subprocess.Popen(
         ["bash", "-e", "-c", script],
         cwd=clone,
         env={k: v for k, v in os.environ.items() if k != "MAKEFLAGS"},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
     )
-    assert done.returncode == 0, f"{script}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    try:
+        code = shell.wait(200)
+    finally:  # a block that stops half-way leaves its background jobs behind
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+        output.close()
+    assert code == 0, f"{script}\n{(clone.parent / 'output').read_text()[-3000:]}"
 
 
 def test_the_yaml_of_the_readme_is_a_pipeline(tmp_path: Path):
