@@ -23,12 +23,15 @@ class Acknowledger:
     def __call__(self, entries: Sequence[Entry]) -> None:
         """These are committed, or hold rows that never can be."""
         by_session: dict[WorkerSession, list[Entry]] = {}
+        committed: dict[str, int] = {}
         for entry in entries:
             assert isinstance(entry.to, WorkerSession)  # noqa: S101 - this worker submitted it
             by_session.setdefault(entry.to, []).append(entry)
             source = "live" if entry.batch is None else "backfill"
-            self._metrics.records.labels(source).inc(len(entry.far) + len(entry.given))
-            self._metrics.set_aside.inc(entry.set_aside)
+            committed[source] = committed.get(source, 0) + len(entry.far) + len(entry.given)
+        for source, rows in committed.items():
+            self._metrics.records.labels(source).inc(rows)
+        self._metrics.set_aside.inc(sum(entry.set_aside for entry in entries))
         for session, own in by_session.items():
             self._tell(session, own)
 

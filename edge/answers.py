@@ -35,9 +35,9 @@ class FrameLog(Protocol):
 
 
 class AnswerDesk:
-    """Owned by the dispatcher thread. `near_name`/`near_sha256` name the local model in answers;
-    `far_chosen` is the far one, None until a worker has welcomed this agent. Detections come in the recipe's labels;
-    `labels` is only asked what a far model can never report."""
+    """Owned by the dispatcher thread, but `shed` and `gated` may be called from any. `near_name`/`near_sha256` name the
+    local model in answers; `far_chosen` is the far one, None until a worker has welcomed this agent. Detections come in
+    the recipe's labels; `labels` is only asked what a far model can never report."""
 
     def __init__(
         self,

@@ -1,9 +1,11 @@
 """What became of every frame, as numbers that must add up.
 
 Law: captured = near + far + tracked + missed + gated + shed(reason) + pending, per agent, at any moment.
-Owned by the dispatcher thread; others read it when that thread has ended.
+Captures and ends before anybody was asked come from any thread, through the methods that say so; all else is the
+dispatcher thread's. Others read it when those threads have ended.
 """
 
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -29,11 +31,30 @@ class Counters:
     cancelled_near: int = 0
     near_runs: int = 0
     latencies_us: dict[AnsweredBy, list[int]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def capture(self) -> None:
+        """A frame got its seq; from any thread."""
+        with self._lock:
+            self.captured += 1
+
+    def end_shed(self, reason: ShedReason, *, paced: bool) -> None:
+        """A frame was given up; from any thread."""
+        with self._lock:
+            self.shed[reason] += 1
+            self.unpaced += not paced
+
+    def end_gated(self, why: str) -> None:
+        """A gate did not let a frame pass; from any thread."""
+        with self._lock:
+            self.gated += 1
+            self.gated_why[why] += 1
 
     def answer(self, answer: Answer) -> None:
         self.answered[answer.answered_by] += 1
         self.on_time += answer.on_time and answer.paced
-        self.unpaced += not answer.paced
+        with self._lock:
+            self.unpaced += not answer.paced
         self.failed += answer.status is Status.FAILED
         latencies = self.latencies_us.setdefault(answer.answered_by, [])
         latencies.append(answer.latency_us)

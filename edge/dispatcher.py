@@ -1,7 +1,8 @@
 """The dispatcher: one thread that owns the scheduler, its clock and its timers.
 
 An actor: capture, near, codec pool, link and outbox only report to its inbox; it turns what the scheduler
-decides into calls that return at once. Nothing here blocks but the wait for the next event or timer.
+decides into calls that return at once. Nothing here blocks but the wait for the next event or timer. Frames that
+nobody is asked about never come by: however fast a camera is, the inbox holds one report of each stream at most.
 """
 
 import logging
@@ -14,10 +15,11 @@ from edge.answers import AnswerDesk
 from edge.counters import Counters
 from edge.enactor import Enactor
 from edge.encoder import Encoded, Encoder
-from edge.far_port import FarPort
 from edge.link_log import LinkLog
 from edge.link_sight import LinkSight
+from edge.link_words import LinkWords
 from edge.links.base import Link, LinkEvent
+from edge.lookout import Lookout
 from edge.near import NearRun, NearRunner
 from edge.outbox.port import Outbox
 from edge.pending import Pending
@@ -25,17 +27,17 @@ from edge.scheduling import actions
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
+from edge.unasked import Unasked
 from pipelines.frame import Frame, FrameId
 from pipelines.result import ShedReason
 
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_US = 250_000
-LOOK_EVERY_US = 50_000
 
 
 class Dispatcher(threading.Thread):
-    """Public methods may be called from any thread; all but `run` only enqueue."""
+    """Public methods may be called from any thread; all but `run` only enqueue, or count."""
 
     def __init__(
         self,
@@ -57,21 +59,19 @@ class Dispatcher(threading.Thread):
         self.counters = counters
         self._deadline_us = deadline_us
         self._ports: Mapping[str, StreamPort] = {p.name: p for p in streams}
-        self._outbox = outbox
-        self._desk = desk
         self._clock_us = clock_us
-        self._link_log = link_log
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._pending: dict[Key, Pending] = {}
         # Streams with a frame in the slot that nobody could take yet, and when its time will be up.
         self._waiting: dict[str, int] = {}
-        self._next_look_us = 0
+        self._unasked = Unasked(outbox=outbox, desk=desk, counters=counters)
+        # Streams whose report lies in the inbox; taken out here before the slot is looked into.
+        self._reported: set[str] = set()
         self._stopping = False
         self._over = False
         self.idle = threading.Event()
-        # For other threads: when this one last turned, 0 = not yet, and the link as it saw it last.
+        # For other threads: when this one last turned, 0 = not yet.
         self.turned_us = 0
-        self.sight: LinkSight | None = None
         self._enactor = Enactor(
             scheduler=scheduler,
             streams=streams,
@@ -85,27 +85,33 @@ class Dispatcher(threading.Thread):
             clock_us=clock_us,
         )
         self.far = self._enactor.far
+        self._lookout: Lookout | None = None
+        if self.far is not None:
+            words = LinkWords(near=near is not None)
+            self._lookout = Lookout(self.far, outbox=outbox, link_log=link_log, link_words=words)
 
     # -- reports from other threads -----------------------------------------------------------------------
 
     def offered(self, stream: str) -> None:
         """A frame lies in the slot of `stream`."""
-        self._inbox.put(lambda: self._take(stream))
+        if stream not in self._reported:
+            self._reported.add(stream)
+            self._inbox.put(lambda: self._on_offered(stream))
+        self.idle.clear()
 
     def captured(self, stream: str, seq: int) -> None:
-        self._outbox.captured(stream, seq)
-        self._inbox.put(self._count_captured)
+        self._guarded(lambda: self._unasked.captured(stream, seq))
 
     def overwritten(self, frame: Frame) -> None:
-        self._inbox.put(lambda: self._enactor.shed(frame, ShedReason.SLOT_OVERWRITTEN))
+        self._guarded(lambda: self._unasked.shed(frame, ShedReason.SLOT_OVERWRITTEN))
 
     def stale(self, frame: Frame) -> None:
         """The camera gave `frame` too late to be worth an answer."""
-        self._inbox.put(lambda: self._enactor.shed(frame, ShedReason.STALE_SOURCE))
+        self._guarded(lambda: self._unasked.shed(frame, ShedReason.STALE_SOURCE))
 
     def gated(self, frame: Frame, why: str) -> None:
         """The gate of its stream let `frame` not pass."""
-        self._inbox.put(lambda: self._enactor.gated(frame, why))
+        self._guarded(lambda: self._unasked.gated(frame, why))
 
     def near_done(self, run: NearRun) -> None:
         self._inbox.put(lambda: self._on_near(run))
@@ -170,35 +176,18 @@ class Dispatcher(threading.Thread):
         for stream in tuple(self._waiting):
             self._take(stream)
         self.turned_us = now_us
-        if self.far is not None:
-            self._look(self.far, now_us)
+        if self._lookout is not None:
+            self._lookout.turn(now_us)
         if self._pending or self._waiting:
             self.idle.clear()
         elif self._inbox.empty():
             self.idle.set()
 
-    def _look(self, far: FarPort, now_us: int) -> None:
-        """Look at the link every LOOK_EVERY_US, and at once when its state changes: for the log, for whoever asks
-        from outside, and for the outbox, which paces itself by it."""
-        changed = self.sight is None or far.state != self.sight.state
-        if now_us < self._next_look_us and not changed:
-            return
-        self._next_look_us = now_us + LOOK_EVERY_US
-        self.sight = sight = far.sight(now_us)
-        if self._link_log is not None:
-            self._link_log.saw(sight, now_us)
-        self._outbox.observe_live(
-            in_flight_bytes=sight.in_flight_bytes,
-            over_budget=not sight.in_budget,
-            bytes_per_s=sight.bytes_per_us * 1e6,
-            queueing_us=sight.queueing_us,
-        )
-
     # -- frames -------------------------------------------------------------------------------------------
 
-    def _count_captured(self) -> None:
-        self.counters.captured += 1
-        self.idle.clear()
+    def _on_offered(self, stream: str) -> None:
+        self._reported.discard(stream)
+        self._take(stream)
 
     def _take(self, stream: str) -> None:
         """Accept the frame in the slot, if somebody could answer it now; else it waits for its successor."""
@@ -206,7 +195,7 @@ class Dispatcher(threading.Thread):
         if self._stopping:
             self._waiting.pop(stream, None)
             if (frame := slot.take_when(lambda _: True)) is not None:
-                self._enactor.shed(frame, ShedReason.STOPPING)
+                self._unasked.shed(frame, ShedReason.STOPPING)
             return
         decided: list[actions.Action] = []
         taken = slot.take_when(lambda frame: self._accept(frame, decided))
@@ -287,8 +276,13 @@ class Dispatcher(threading.Thread):
                 continue
             del self._pending[key]
             self._enactor.do(self.scheduler.forget(key, self._clock_us()))
-            self._enactor.shed(pending.frame, ShedReason.STOPPING)
+            self._unasked.shed(pending.frame, ShedReason.STOPPING)
         self._over = True
+
+    @property
+    def sight(self) -> LinkSight | None:
+        """The link as it was seen last; None before that, and without a link."""
+        return None if self._lookout is None else self._lookout.sight
 
     @property
     def pending_frames(self) -> int:

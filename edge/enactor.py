@@ -1,4 +1,4 @@
-"""The enactor: turns decisions into calls that return at once: the scheduler's actions, and frames that end unanswered.
+"""The enactor: turns the scheduler's decisions into calls that return at once.
 
 Owned by the dispatcher thread, like everything it is given. An action that fails is logged and takes no other with it.
 """
@@ -18,8 +18,7 @@ from edge.scheduling import actions
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
-from pipelines.frame import Frame
-from pipelines.result import GapReason, ShedReason, Status
+from pipelines.result import Status
 
 log = logging.getLogger(__name__)
 
@@ -143,17 +142,3 @@ class Enactor:
         if self._desk.late_far(stream, seq):
             self.counters.late_far += 1
             self._outbox.late_far(self._desk.frame_id(stream, seq))
-
-    def shed(self, frame: Frame, reason: ShedReason) -> None:
-        """Give a frame up that nobody is asked about."""
-        self.counters.shed[reason] += 1
-        self.counters.unpaced += not frame.paced
-        self._outbox.gap(stream=frame.stream, seq=frame.seq, reason=GapReason.SHED, detail=reason.value)
-        self._desk.shed(frame, reason)
-
-    def gated(self, frame: Frame, why: str) -> None:
-        """End a frame that its gate did not let pass."""
-        self.counters.gated += 1
-        self.counters.gated_why[why] += 1
-        self._outbox.gap(stream=frame.stream, seq=frame.seq, reason=GapReason.GATED, detail=why)
-        self._desk.gated(frame, why)

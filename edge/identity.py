@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pipelines.errors import ConfigError, Fatal
+from pipelines.errors import ConfigError
 from pipelines.frame import new_run
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -20,7 +20,8 @@ class Identity:
 
 
 class StateDir:
-    """The agent's directory, locked for as long as this object is open. Raises Fatal when another has it."""
+    """The agent's directory, locked for as long as this object is open. Raises ConfigError when another agent has it, or it is no folder
+    to write to."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -36,7 +37,7 @@ class StateDir:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._lock.close()
-            raise Fatal(
+            raise ConfigError(
                 f"another agent runs in {path}; stop it, or give this one its own with --set state_dir=DIR"
             ) from error
 

@@ -89,7 +89,8 @@ class RunDir:
         self._worst = WorstPictures(path / "worst")
         self._inbox: Inbox[_Event] = Inbox(limit)
         self._held: OrderedDict[FrameId, _Held] = OrderedDict()
-        self._accepted = 0  # by the one thread that offers lines
+        self._counting = threading.Lock()  # of the two below: lines come from any thread
+        self._accepted = 0
         self._refused_lines = 0
         self._abandoned = 0
         self._unwritten = 0
@@ -141,10 +142,10 @@ class RunDir:
 
     def _offer(self, event: "Answer | _Shed") -> None:
         """What shall become a line."""
-        if self._inbox.put(event):
-            self._accepted += 1
-        else:
-            self._refused_lines += 1
+        taken = self._inbox.put(event)
+        with self._counting:
+            self._accepted += taken
+            self._refused_lines += not taken
 
     def late_far(self, frame_id: FrameId) -> None:
         """A far result came after another answer was given: marked in the frame's line while that is held."""

@@ -167,6 +167,10 @@ class HttpServer:
         answer = self._answer
 
         class Handler(BaseHTTPRequestHandler):
+            default_request_version = "HTTP/1.0"  # what came is no HTTP: it is still told so by a status line
+            error_message_format = "%(code)d %(message)s\n"
+            error_content_type = "text/plain; charset=utf-8"
+
             def do_GET(self) -> None:
                 status, content_type, body = answer(self.path)
                 self.send_response(status)

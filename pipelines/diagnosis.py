@@ -4,6 +4,7 @@ Pydantic names a place by its own steps (with the tags of unions among them); `l
 through the models and gives the path as written in the file, the block that owns it and the type expected.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -29,6 +30,7 @@ _WORDS = {
     "union_tag_not_found": "`kind` is missing",
     "missing": "is missing",
 }
+_PLAIN_NUMBER = re.compile(r"[-+]?(0|[1-9]\d*)?(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
 _PATTERN_WORDS = {
     r"^[A-Za-z0-9][A-Za-z0-9_-]*$": "a name is made of letters, digits, - and _",
     r"^[0-9a-f]{64}$": "must be 64 lower-case hex digits",
@@ -161,6 +163,8 @@ def _explain_one(fault: Mapping[str, Any], place: Place, document: Written) -> I
             bound = "at least" if kind == "too_short" else "at most"
             sentence = f"must have {bound} {context.get('min_length', context.get('max_length'))}"
         message = sentence or (str(cause) if cause else fault["msg"].replace("Input should", "must"))
+        if cause and (read := _read_otherwise(found, place, document)):
+            message = read  # what the cause says is about a number nobody wrote
         yield document.problem(
             place.path,
             message + _misread(found, place, document),
@@ -206,6 +210,14 @@ def _unknown_word(place: Place, found: Any, document: Written) -> Problem:
         allowed=", ".join(words),
         nearest=nearest(found, words),
     )
+
+
+def _read_otherwise(found: Any, place: Place, document: Written) -> str:
+    """What YAML 1.1 made of digits it takes for hexadecimal, octal or base 60, where they are no value."""
+    written = document.as_written(place.path, found)
+    if isinstance(found, bool) or not isinstance(found, int | float) or _PLAIN_NUMBER.fullmatch(written):
+        return ""
+    return f"YAML reads a bare {written} as the number {found}: write what is meant, in quotes"
 
 
 def _misread(found: Any, place: Place, document: Written) -> str:

@@ -92,7 +92,7 @@ class Document:
         for length in range(len(path), -1, -1):
             here = path[:length]
             if here in self._overridden:
-                return replace(problem, file=f"--set {self._overridden[here]}")
+                return replace(problem, file=f"--set {redacted(self._overridden[here])}")
             inside = length == len(path) and not on_key
             node = self._values.get(here) if inside else self._keys.get(here) or self._values.get(here)
             if node is not None:
@@ -105,6 +105,8 @@ class Document:
         node = self._values.get(path)
         if isinstance(node, yaml.ScalarNode) and path not in self._overridden:
             text = str(node.value)
+        elif path in self._overridden and isinstance(value, int | float):
+            text = self._overridden[path].partition("=")[2]
         elif isinstance(value, dict):
             text = "a mapping with " + (", ".join(map(str, value)) or "no keys")
         elif isinstance(value, list):
@@ -127,7 +129,10 @@ class Document:
             where = (mark.line + 1, mark.column + 1) if mark else (0, 0)
             words = ", ".join(part for part in (error.context, error.problem) if part)
             raise ConfigError(Problem(f"is no valid YAML: {words}", "", self.file, *where)) from error
-        except (yaml.YAMLError, RecursionError) as error:
+        except RecursionError as error:
+            words = "lists or mappings lie too deep inside each other; is a bracket left open?"
+            raise ConfigError(Problem(f"is no valid YAML: {words}", file=self.file)) from error
+        except yaml.YAMLError as error:
             first = str(error).splitlines()[0]
             raise ConfigError(Problem(f"is no valid YAML: {first}", file=self.file)) from error
         if self._problems:
@@ -186,6 +191,8 @@ class Document:
             return None
         if version is None:
             return self.problem(("version",), "is missing; write `version: 1` at the top")
+        if isinstance(version, str) and version.strip() == "1":
+            return self.problem(("version",), "is text here; write `version: 1`, without quotes")
         return self.problem(
             ("version",),
             "this nearfar reads version 1; install the nearfar this file was written for, "
@@ -196,7 +203,7 @@ class Document:
 
     def _override_one(self, assignment: str, model: type[Block]) -> None:
         dotted, equals, text = assignment.partition("=")
-        where = f"--set {assignment}"
+        where = f"--set {redacted(assignment)}"
         if not equals or not dotted:
             raise ConfigError(Problem("must be path=value, like deadline=80ms", file=where))
         value = _value_of(text, where)

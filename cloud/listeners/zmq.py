@@ -27,7 +27,11 @@ from protos.wire.multipart import Parts, unpack_to_worker
 log = logging.getLogger(__name__)
 
 _SNDHWM = 64
-_MORE = zmq.SNDMORE | zmq.NOBLOCK
+# Plain numbers: for each message, pyzmq's enumerations take as long as the message.
+_NOW = int(zmq.NOBLOCK)
+_MORE = int(zmq.SNDMORE | zmq.NOBLOCK)
+_EVENTS = int(zmq.EVENTS)
+_POLLIN = int(zmq.POLLIN)
 _MESSAGES_PER_TURN = 64
 _CONGESTED_POLL_MS = 5
 _IDLE_POLL_MS = 1000
@@ -111,7 +115,7 @@ class ZmqListener:
             if len(peer.queue) > 1:
                 return True
             # Sending may have used up the descriptor's word that something came in: then the listener looks.
-            look = not self._send_queued(peer) or bool(int(self._router.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+            look = not self._send_queued(peer) or self._has_message()
         if look:
             self._signal()
         return True
@@ -169,22 +173,32 @@ class ZmqListener:
         return more
 
     def _receive(self) -> bool:
-        """Take up to a turn's worth of messages; whether more may wait."""
+        """Take up to a turn's worth of messages; whether more may wait.
+
+        Whether another one waits is asked before this one is handled: what it wakes needs the interpreter, and this
+        thread then goes straight back to waiting without it.
+        """
         for _ in range(_MESSAGES_PER_TURN):
-            try:
-                with self._socket_lock:
-                    frames = self._take_message()
-            except zmq.Again:
-                return False
+            with self._socket_lock:
+                if not self._has_message():
+                    return False
+                frames = self._take_message()
+                more = self._has_message()
             self._handle(frames, self._clock_us())
+            if not more:
+                return False
         return True
+
+    def _has_message(self) -> bool:
+        """Under the socket's lock. Asking costs less than the exception of a receive in vain."""
+        return bool(int(self._router.getsockopt(_EVENTS)) & _POLLIN)
 
     def _take_message(self) -> list[zmq.Frame]:
         """Under the socket's lock. A frame knows whether one follows; `recv_multipart` asks the socket each time."""
-        frame = self._router.recv(zmq.NOBLOCK, copy=False)
+        frame = self._router.recv(_NOW, copy=False)
         frames = [frame]
         while frame.more:
-            frame = self._router.recv(zmq.NOBLOCK, copy=False)
+            frame = self._router.recv(_NOW, copy=False)
             frames.append(frame)
         return frames
 
@@ -236,7 +250,7 @@ class ZmqListener:
                 kind, header = peer.queue[0]
                 self._router.send(peer.routing_id, _MORE)
                 self._router.send(kind, _MORE)
-                self._router.send(header, zmq.NOBLOCK)
+                self._router.send(header, _NOW)
             except zmq.Again:
                 if peer not in self._congested:
                     self._congested.append(peer)

@@ -7,12 +7,14 @@ Several workers on one host may share one SQLite file: each commit waits its tur
 """
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from sqlalchemy import case, func, select
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, StatementError
@@ -47,7 +49,8 @@ _FAR = (
     "far_received_unix_us",
 )
 _READ_ROWS = 500
-_DAMAGED = ("not a database", "malformed")
+_NO_DATABASE = "not a database"
+_DAMAGED = (_NO_DATABASE, "malformed")
 
 
 def open_store(url: str, *, read_only: bool = False) -> "RecordStore":
@@ -101,6 +104,11 @@ class RecordStore:
                 pairs = connection.execute(select(meta.c.key, meta.c.value))
                 found: dict[str, str] = {row[0]: row[1] for row in pairs}
         except DBAPIError as error:
+            if _NO_DATABASE in str(error.orig):  # most often a healthy file of another kind
+                raise ConfigError(
+                    f"{url.database} is no SQLite database; is store.url right? If it is, the file is damaged: "
+                    "restore a copy, or move it away"
+                ) from error
             if any(words in str(error.orig) for words in _DAMAGED):
                 raise Fatal(
                     f"{url.database} is damaged ({error.orig}); move it away, or restore a copy, and start again"
@@ -141,12 +149,8 @@ class RecordStore:
             given_rows = [given_row(record, now_unix_us) for record in given]
             gap_rows = [gap_row(agent, gap) for agent, gap in gaps]
             with self._writing.begin() as connection:
-                if far_rows:
-                    connection.execute(_UPSERT_FAR, far_rows)
-                if given_rows:
-                    connection.execute(_UPSERT_GIVEN, given_rows)
-                if gap_rows:
-                    connection.execute(_INSERT_GAP, gap_rows)
+                for statement, rows in ((_FAR_SQL, far_rows), (_GIVEN_SQL, given_rows), (_GAP_SQL, gap_rows)):
+                    statement.run(connection, rows)
         except DBAPIError as error:
             # sqlite3.IntegrityError, DataError and ProgrammingError blame the values, everything else the disk
             if type(error.orig).__name__ in {"IntegrityError", "DataError", "ProgrammingError"}:
@@ -262,6 +266,30 @@ def _statement(columns: Sequence[str], fill: Sequence[str] = ()) -> Any:
     return statement.on_conflict_do_update(index_elements=KEY, set_=updates)
 
 
-_UPSERT_FAR = _statement(_FAR)
-_UPSERT_GIVEN = _statement(_GIVEN, fill=("detections", "late_far"))
-_INSERT_GAP = insert(gaps).on_conflict_do_nothing()
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A statement put into words once: done at every commit it takes longer than the rows, and meanwhile no thread
+    answers a frame. `constants` are its own values, which come after those of a row."""
+
+    words: str
+    names: tuple[str, ...]
+    constants: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, statement: Any, names: Sequence[str]) -> Self:
+        """`names` are the columns that every row gives."""
+        compiled = statement.compile(dialect=sqlite.dialect(), column_keys=list(names))
+        order: Sequence[str] = compiled.positiontup
+        own = order[len(names) :]
+        return cls(str(compiled), tuple(order[: len(names)]), tuple(compiled.params[name] for name in own))
+
+    def run(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
+        values = [(*map(row.__getitem__, self.names), *self.constants) for row in rows]
+        if values:
+            connection.exec_driver_sql(self.words, values)
+
+
+_SHARED = (*KEY, "source", "received_unix_us", "updated_unix_us")
+_FAR_SQL = _Prepared.of(_statement(_FAR), (*_SHARED, *_FAR))
+_GIVEN_SQL = _Prepared.of(_statement(_GIVEN, fill=("detections", "late_far")), (*_SHARED, *_GIVEN))
+_GAP_SQL = _Prepared.of(insert(gaps).on_conflict_do_nothing(), gaps.columns.keys())

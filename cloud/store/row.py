@@ -87,8 +87,11 @@ def _key_row(identity: FrameId, now_unix_us: int) -> dict[str, Any]:
     }
 
 
+_JSON = json.JSONEncoder(sort_keys=True)  # `json.dumps` would make one for every row
+
+
 def _timing(timing_us: dict[str, int]) -> str:
-    return json.dumps(timing_us, sort_keys=True)
+    return _JSON.encode(timing_us)
 
 
 def far_row(record: Record, now_unix_us: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a source of pictures is. A source only decodes: time, pace, slots and counting are the reader's."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pipelines.frame import Picture
 
@@ -32,6 +32,23 @@ class Source(Protocol):
     def close(self) -> None:
         """Give everything back; twice is harmless, and so is closing what was never opened."""
         ...
+
+
+@runtime_checkable
+class Skipping(Protocol):
+    """A source that skips what is no whole picture."""
+
+    @property
+    def skipped(self) -> int:
+        """How much it has skipped since it was opened; from any thread."""
+        ...
+
+
+def skipped_words(parts: int) -> str:
+    """What is wrong with a camera that sent `parts` that were no whole pictures; empty for none."""
+    if not parts:
+        return ""
+    return f"{parts} {'part' if parts == 1 else 'parts'} came, none was a whole JPEG picture"
 
 
 class LiveSource(Source, Protocol):

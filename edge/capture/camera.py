@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from edge.capture.base import LiveSource, Shape
+from edge.capture.base import LiveSource, Shape, Skipping
 from edge.capture.camera_url import with_credentials
 from edge.capture.ffmpeg import FfmpegSource
 from edge.capture.mjpeg import MjpegSource, OtherContent
@@ -89,6 +89,11 @@ class CameraSource:
     @property
     def pts_us(self) -> int | None:
         return None if self._source is None else self._source.pts_us
+
+    @property
+    def skipped(self) -> int:
+        source = self._source
+        return source.skipped if isinstance(source, Skipping) else 0
 
     def let_go(self) -> None:
         self._wanted = False

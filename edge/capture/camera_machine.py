@@ -2,19 +2,30 @@
 
 At most one connection is `current`, and only its pictures count. One that is refused, dropped or silent for too long
 is let go and another is tried after a backoff, for ever; while `MOST_HANGING` have not come back, none is begun.
-Each trouble is said once until pictures come again.
+Each trouble is said once until pictures come again. Only pictures that last make it quick and talkative again: a
+camera that comes and goes is tried less and less often, and hardly spoken of.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edge.backoff import Backoff
-from edge.capture.base import Shape
+from edge.capture.base import Shape, skipped_words
 from edge.capture.staleness import Staleness
 from edge.capture.state import StreamState, StreamStatus
 
 MOST_HANGING = 3
 """Connections left behind in C code; no new one is begun beside so many."""
+
+
+LASTS_US = 5_000_000
+"""A connection that gave pictures for so long was a good one."""
+REMIND_US = 60_000_000
+"""How often a camera that comes and goes is spoken of."""
+_QUIET_AFTER = 2  # good connections too short in a row: from then on it is known to come and go
+_ONE_PICTURE = (
+    "it gives one picture and closes: this looks like a snapshot address; ask the camera for its stream's"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +92,11 @@ class CameraMachine:
         self._alive: set[int] = set()
         self._begun_us = self._retry_us = now_us
         self._fresh_us: int | None = None  # when the current connection gave its last fresh picture
+        self._first_us: int | None = None  # and its first
+        self._pictures = 0  # it gave
+        self._singles = 0  # connections in a row that gave one picture and ended
+        self._short = 0  # connections in a row whose pictures did not last
+        self._remind_us = 0
         self._stale = 0
         self._stale_in_a_row = 0
         self._staleness = Staleness(max_stale_us=patience.max_stale_us)
@@ -110,17 +126,23 @@ class CameraMachine:
             height_px=self.shape.height_px,
         )
 
-    def look(self, now_us: int) -> Sequence[Decision]:
-        """Time has passed."""
+    @property
+    def current(self) -> int | None:
+        """The connection whose pictures count."""
+        return self._current
+
+    def look(self, now_us: int, *, skipped: int = 0) -> Sequence[Decision]:
+        """Time has passed; the current connection gave `skipped` things since its last picture that were none."""
         if self.over:
             return ()
         out: list[Decision] = []
         if self._current is not None and now_us >= self._patience_ends_us:
-            out += self._give_up(self._silence(), now_us)
+            out += self._give_up(self._silence(skipped), now_us)
         if self._current is None and now_us >= self._retry_us and len(self._alive) < MOST_HANGING:
             self._attempts += 1
             self._current, self._begun_us, self._fresh_us = self._attempts, now_us, None
             self._alive.add(self._attempts)
+            self._first_us, self._pictures = None, 0
             self._stale_in_a_row = 0
             self._staleness = Staleness(max_stale_us=self._patience.max_stale_us)
             out.append(Connect(self._attempts))
@@ -136,6 +158,7 @@ class CameraMachine:
         """A picture of `size_px` (width, height) came: exactly one of Publish, Shed and LetGo is decided."""
         if number != self._current or self.over:
             return (LetGo(number),)
+        self._pictures += 1
         age = self._staleness.judge(arrived_us=now_us, pts_us=pts_us)
         if age.stale:
             self._stale += 1
@@ -150,7 +173,8 @@ class CameraMachine:
         self._alive.discard(number)
         if number != self._current or self.over:
             return ()
-        return self._give_up(reason, now_us)
+        self._singles = self._singles + 1 if self._pictures == 1 else 0
+        return self._give_up(_ONE_PICTURE if self._singles > 1 else reason, now_us)
 
     def stop(self, now_us: int) -> Sequence[Decision]:
         """Capture nothing more. Harmless twice."""
@@ -169,7 +193,7 @@ class CameraMachine:
             return self._begun_us + self._patience.open_us
         return self._fresh_us + self._patience.stall_us
 
-    def _silence(self) -> str:
+    def _silence(self, skipped: int) -> str:
         open_s, stall_s = self._patience.open_us / 1e6, self._patience.stall_us / 1e6
         if self._stale_in_a_row:
             return (
@@ -177,12 +201,17 @@ class CameraMachine:
                 f"more than {self._patience.max_stale_us / 1e3:g} ms old. This gateway receives or decodes them too "
                 "slowly; ask the camera for smaller or fewer pictures, or give the gateway less to do"
             )
+        came = f": {words}" if (words := skipped_words(skipped)) else ""
         if self._fresh_us is None:
-            return f"no picture within {open_s:g} s of connecting"
-        return f"no fresh picture for {stall_s:g} s"
+            return f"no picture within {open_s:g} s of connecting{came}"
+        return f"no fresh picture for {stall_s:g} s{came}"
 
     def _give_up(self, reason: str, now_us: int) -> Sequence[Decision]:
         number, self._current = self._current, None
+        if self._first_us is not None and self._fresh_us is not None:
+            self._short = 0 if self._fresh_us - self._first_us >= LASTS_US else self._short + 1
+            if self._short < _QUIET_AFTER:
+                self._backoff.reset()
         self._retry_us = now_us + self._backoff.next_us()
         said = [*self._trouble(reason, now_us)]
         if len(self._alive) >= MOST_HANGING:
@@ -198,9 +227,18 @@ class CameraMachine:
                 out.append(Say(words=f"pictures are {width_px}x{height_px} from now on", warn=False))
             self.shape = Shape(width_px=width_px, height_px=height_px, fps=self.shape.fps)
         if self._state is not StreamState.RUNNING:
-            self._backoff.reset()
             out += self._become(StreamState.RUNNING, "", now_us)
+        if self._first_us is None:
+            self._first_us = now_us
+        elif now_us - self._first_us >= LASTS_US:
+            if self._comes_and_goes:
+                out.append(Say(words=f"running steadily again, {width_px}x{height_px} pictures"))
+            self._short = 0
         return out
+
+    @property
+    def _comes_and_goes(self) -> bool:
+        return self._short >= _QUIET_AFTER
 
     # -- states -------------------------------------------------------------------------------------------
 
@@ -213,13 +251,18 @@ class CameraMachine:
         self._reason = reason
         if state is not before:
             self._state, self._since_us = state, now_us
-            self._said.clear()
+            if not self._comes_and_goes or now_us >= self._remind_us:
+                self._said.clear()
+                self._remind_us = now_us + REMIND_US
         if state is StreamState.RUNNING:
             words = f"{self.shape.width_px}x{self.shape.height_px} pictures"
             if before is StreamState.CONNECTING and self._attempts == 1:
                 return (Say(words=f"running, {words}", warn=False),)
+            if self._comes_and_goes:
+                return ()
             return (Say(words=f"running again, {words}, after {(now_us - since_us) / 1e6:.1f} s without"),)
         if not reason or reason in self._said:
             return ()
         self._said.add(reason)
-        return (Say(words=f"{state}: {reason}; it is opened anew until pictures come"),)
+        often = f" ({self._short} times its pictures did not last)" if self._comes_and_goes else ""
+        return (Say(words=f"{state}: {reason}; it is opened anew until pictures come{often}"),)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from edge.capture.base import LiveSource, Shape
+from edge.capture.base import LiveSource, Shape, Skipping
 from pipelines.errors import NearfarError
 from pipelines.frame import Picture
 
@@ -37,6 +37,7 @@ class Connection(threading.Thread):
         self._owner = owner
         self._wanted = True
         self._source: LiveSource | None = None
+        self._skipped_before = 0
 
     def let_go(self) -> None:
         """Nobody wants its pictures any more; it ends with the read it is in, or sooner if the source can."""
@@ -44,6 +45,12 @@ class Connection(threading.Thread):
         source = self._source
         if source is not None:
             source.let_go()
+
+    @property
+    def skipped(self) -> int:
+        """How much of what came since the last picture was none; from any thread."""
+        source = self._source
+        return source.skipped - self._skipped_before if isinstance(source, Skipping) else 0
 
     def run(self) -> None:
         reason = ENDED
@@ -67,4 +74,5 @@ class Connection(threading.Thread):
             return
         self._owner.opened(self, source.open())
         while self._wanted and (picture := source.read()) is not None:
+            self._skipped_before += self.skipped
             self._owner.given(self, picture, source.pts_us)

@@ -26,7 +26,7 @@ from urllib.request import (
 import cv2
 import numpy as np
 
-from edge.capture.base import Shape
+from edge.capture.base import Shape, skipped_words
 from edge.capture.camera_check import what_it_means, why_not
 from edge.capture.multipart import Part, Parts, boundary_of
 from pipelines.errors import Fatal, NearfarError, Retryable
@@ -45,7 +45,7 @@ class OtherContent(NearfarError):
 
 class MjpegSource:
     """`open_us` bounds opening to the first picture, `read_us` how long a read goes on without a whole picture.
-    `ask_us`: how long the camera is asked why it gave nothing."""
+    `ask_us`: how long the camera is asked why it gave nothing. `skipped` parts were no whole JPEG."""
 
     def __init__(self, *, url: str, open_us: int, read_us: int, ask_us: int) -> None:
         self._url = url
@@ -58,6 +58,7 @@ class MjpegSource:
         self._parts: Parts | None = None
         self._first: Picture | None = None
         self._pts_us: int | None = None
+        self.skipped = 0
 
     def open(self) -> Shape:
         """The rate is not known. Raises Retryable, saying what the camera answered, when there is no picture to be
@@ -81,12 +82,12 @@ class MjpegSource:
         self._response = response
         self._body = _Body(response, sockets[-1], wanted=lambda: self._wanted)
         self._parts = Parts(self._body, boundary)
+        self.skipped = 0
         self._first = self._next(until_s)
         if self._first is None:
             self.close()
-            raise Retryable(
-                f"cannot open {redacted(self._url)}: the camera answers, but sends no whole JPEG picture"
-            )
+            came = skipped_words(self.skipped) or "sends no whole JPEG picture"
+            raise Retryable(f"cannot open {redacted(self._url)}: the camera answers, but {came}")
         height, width = self._first.shape[:2]
         return Shape(width_px=width, height_px=height, fps=0.0)
 
@@ -134,6 +135,7 @@ class MjpegSource:
                 if picture is not None:
                     self._pts_us = _stamp_us(part.headers.get("x-timestamp", ""))
                     return picture
+                self.skipped += 1
         except (OSError, HTTPException):
             pass
         return None

@@ -110,7 +110,9 @@ class Watchdog(threading.Thread):
     def _turn(self) -> None:
         """Decide what is due and do it, then wait for the next moment or happening."""
         with self._changed:
-            self._carry_out(self._machine.look(self._clock_us()))
+            current = self._connections.get(self._machine.current or 0)
+            skipped = 0 if current is None else current.skipped
+            self._carry_out(self._machine.look(self._clock_us(), skipped=skipped))
             self._until_us = self._machine.due_us
             wait_s = None if self._until_us is None else max(0.0, (self._until_us - self._clock_us()) / 1e6)
             self._changed.wait_for(self._is_due_sooner, wait_s)

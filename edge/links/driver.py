@@ -131,11 +131,10 @@ class Driver(Generic[C]):
         """How long the thread may sleep if nothing happens."""
         if self._fresh_wanted or self._refused:
             return 0
-        dues = [lane.due_us for lane in self._lanes.values()]
-        due_us = min((due for due in dues if due is not None), default=None)
-        if due_us is None:
+        dues = [due for lane in self._lanes.values() if (due := lane.due_us) is not None]
+        if not dues:
             return LONGEST_WAIT_US
-        return max(0, min(due_us - self._clock_us(), LONGEST_WAIT_US))
+        return max(0, min(min(dues) - self._clock_us(), LONGEST_WAIT_US))
 
     def look(self) -> None:
         """Time has passed, or the owner has asked for something."""

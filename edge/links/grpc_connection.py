@@ -55,42 +55,58 @@ class Listener(Protocol):
 
 
 class Outgoing(Iterator[bytes]):
-    """Messages on their way to gRPC's sending thread: packed there, one copy, when it asks for the next."""
+    """Messages on their way to gRPC's sending thread: packed there, one copy, when it asks for the next.
+
+    That thread, the only one that takes, waits behind a bell that is rung once for each time it waits: a condition
+    would make a lock for each.
+    """
 
     def __init__(self) -> None:
         self.bytes_sent = 0
         self.head_start = HeadStart()
         self._queue: deque[ToWorker] = deque()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._bell = threading.Lock()
+        self._bell.acquire()
+        self._waits = False
         self._ended = False
 
     def put(self, messages: tuple[ToWorker, ...], *, most: int) -> bool:
         """Queue all or none; False when more than `most` would wait, or the stream has ended."""
-        with self._changed:
+        with self._lock:
             if self._ended or len(self._queue) + len(messages) > most:
                 return False
             self._queue.extend(messages)
-            self._changed.notify()
+            self._ring()
         return True
 
     def end(self, *, at_once: bool) -> list[ToWorker]:
         """Half-close after what is queued, or without it; what will never be sent is returned."""
-        with self._changed:
+        with self._lock:
             self._ended = True
             left = list(self._queue) if at_once else []
             if at_once:
                 self._queue.clear()
-            self._changed.notify()
+            self._ring()
         return left
 
+    def _ring(self) -> None:
+        """Under the lock."""
+        if self._waits:
+            self._waits = False
+            self._bell.release()
+
     def __next__(self) -> bytes:
-        with self._changed:
-            while not self._queue:
+        while True:
+            with self._lock:
+                if self._queue:
+                    message = self._queue.popleft()
+                    body = self._body_to_go_along(message)
+                    break
                 if self._ended:
                     raise StopIteration
-                self._changed.wait()
-            message = self._queue.popleft()
-            body = self._body_to_go_along(message)
+                self._waits = True
+            self._bell.acquire()
         if body is not None and isinstance(message, FrameHead):
             data = envelope.pack_frame(message, body)
         else:

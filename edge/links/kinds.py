@@ -1,5 +1,6 @@
 """The kinds of link, by the scheme of their URL, and what a configuration may say about a link."""
 
+import re
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ from pipelines.blocks import Block
 from pipelines.registry import Family, Kind
 
 _TLS = "credentials for links are not built yet; keep the link inside a network you trust, and leave them out"
+_HOST = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]")
 
 
 class LinkConfig(Block):
@@ -29,12 +31,19 @@ class LinkConfig(Block):
     def _has_a_known_scheme(cls, url: str) -> str:
         scheme, separator, rest = url.partition("://")
         if scheme == "grpcs":
-            raise ValueError(f"{_TLS}: grpc://{rest}")
-        host, colon, port = rest.rpartition(":")
+            raise ValueError(f"{_TLS}: grpc://{rest.rpartition('@')[2]}")
+        if "@" in url:
+            raise ValueError(_TLS)
         if scheme not in [kind.name for kind in LINKS] or not separator:
             raise ValueError("must be zmq://HOST:PORT or grpc://HOST:PORT")
-        if not host or not colon or not port.isdecimal() or not 0 < int(port) < 65536:
+        host, _, port = rest.rpartition(":")
+        if not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 65536:
             raise ValueError(f"must be {scheme}://HOST:PORT with a port of 1 to 65535")
+        if not _HOST.fullmatch(host):
+            raise ValueError(
+                f"must be {scheme}://HOST:PORT, HOST a name or an address: no path, no query, no space, "
+                "an IPv6 address in brackets"
+            )
         return url
 
 

@@ -201,7 +201,11 @@ class ZmqLink:
 
     def _read(self, connection: ZmqConnection) -> None:
         # A message may end this connection; what comes after it is nobody's.
-        while connection.number in self._driver.connections and (parts := connection.receive()) is not None:
+        more = True
+        while more and connection.number in self._driver.connections:
+            parts, more = connection.receive()
+            if parts is None:
+                return
             arrived_us = self._clock_us()
             try:
                 message = multipart.unpack_to_agent(parts, agent=self._driver.agent)
@@ -211,5 +215,6 @@ class ZmqLink:
                 continue
             if isinstance(message, LaneMessage):
                 self._driver.heard(connection, message, arrived_us)
+                more = True  # what it sent may have used up the descriptor's word that something came in
             else:
                 self._driver.tell(Received(connection.lane, connection.number, message, arrived_us))

@@ -23,7 +23,11 @@ SEND_HIGH_WATER = 16  # messages: eight frames of head and body
 ZERO_COPY_BYTES = 262_144  # below, copying costs less than the thread that must free the buffer later
 LARGEST_REPLY_BYTES = 8 << 20
 GOODBYE_LINGER_MS = 100
-_MORE = zmq.SNDMORE | zmq.NOBLOCK
+# Plain numbers: for each message, pyzmq's enumerations take as long as the message.
+_NOW = int(zmq.NOBLOCK)
+_MORE = int(zmq.SNDMORE | zmq.NOBLOCK)
+_EVENTS = int(zmq.EVENTS)
+_POLLIN = int(zmq.POLLIN)
 
 _ENDED = (
     zmq.Event.DISCONNECTED
@@ -89,17 +93,21 @@ class ZmqConnection:
             news.append(event["event"] == zmq.Event.HANDSHAKE_SUCCEEDED)
         return news
 
-    def receive(self) -> list[memoryview] | None:
-        """The parts of the next message, None when none waits."""
+    def receive(self) -> tuple[list[memoryview] | None, bool]:
+        """The parts of the next message, None when none waits; and whether another one waits behind it.
+
+        That is asked before the message is delivered: whoever it wakes needs the interpreter, and the link's thread
+        then goes straight back to waiting without it.
+        """
         with self._lock:
             if not self._has_message():
-                return None
-            frame = self.dealer.recv(zmq.NOBLOCK, copy=False)
+                return None, False
+            frame = self.dealer.recv(_NOW, copy=False)
             parts = [frame.buffer]
             while frame.more:  # `recv_multipart` asks the socket instead, which costs more than the message
-                frame = self.dealer.recv(zmq.NOBLOCK, copy=False)
+                frame = self.dealer.recv(_NOW, copy=False)
                 parts.append(frame.buffer)
-            return parts
+            return parts, self._has_message()
 
     def control(self, message: ToWorker) -> None:
         """Send a small message, as soon as there is room: the oldest waiting one gives way."""
@@ -142,7 +150,7 @@ class ZmqConnection:
 
     def _has_message(self) -> bool:
         """Asking costs less than the exception of a receive in vain."""
-        return bool(int(self.dealer.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+        return bool(int(self.dealer.getsockopt(_EVENTS)) & _POLLIN)
 
     def _flush(self) -> None:
         while self._control and self._send(self._control[0]):
@@ -153,7 +161,7 @@ class ZmqConnection:
         try:
             for part in parts[:-1]:
                 self.dealer.send(part, _MORE)
-            self.dealer.send(parts[-1], zmq.NOBLOCK, copy=size < ZERO_COPY_BYTES)
+            self.dealer.send(parts[-1], _NOW, copy=size < ZERO_COPY_BYTES)
         except zmq.Again:
             return False
         except zmq.ZMQError as error:

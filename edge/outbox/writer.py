@@ -227,7 +227,7 @@ class OutboxWriter:
             items.append(self._inbox.get(timeout=max(0, due_us - self._clock_us()) / 1e6))
         patient = self._take_patient()
         with suppress(queue.Empty):
-            while None not in items:
+            while not items or items[-1] is not None:  # the end is the last thing to hear
                 items.append(self._inbox.get_nowait())
         return [item for item in items if item is not None] + patient, None in items
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from edge.sinks.kinds import SOCKET_PATH_BYTES
 from pipelines.errors import ConfigError
 
-_QUEUE = 16
+_QUEUE = 128  # more than are ever served at once: one too many is to be told so, not left waiting
 
 
 def listen(path: Path, mode: int) -> tuple[socket.socket, tuple[int, int]]:
@@ -68,9 +68,17 @@ def _remove_stale(path: Path) -> None:
     )
 
 
+def is_ours(path: Path, inode: tuple[int, int]) -> bool:
+    """Whether the file is still the one that was made; somebody may have removed it, or put another there."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) == inode
+
+
 def remove(path: Path, inode: tuple[int, int]) -> None:
     """Remove our file; one that another agent has put there since stays."""
-    with contextlib.suppress(OSError):
-        found = path.lstat()
-        if (found.st_dev, found.st_ino) == inode:
+    if is_ours(path, inode):
+        with contextlib.suppress(OSError):
             path.unlink()

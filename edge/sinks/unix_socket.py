@@ -18,6 +18,7 @@ from typing import Any, Self
 from edge.frame_lines import answer_line
 from edge.sinks import socket_file
 from edge.sinks.backlog import Backlog
+from pipelines.errors import ConfigError
 from pipelines.result import Answer
 from pipelines.runtime import monotonic_us
 
@@ -29,6 +30,7 @@ HOPELESS_US = 10_000_000
 _KERNEL_BUFFER_BYTES = 64 * 1024  # what lies there can not be replaced by newer answers, so not more
 _FAREWELL_US = 200_000
 _LOOK_EVERY_MS = 1000
+_FILE_EVERY_US = 1_000_000
 _ACCEPT_AGAIN_US = 1_000_000  # after the kernel had no descriptor left for a connection
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
@@ -69,7 +71,8 @@ class _Reader:
 
 
 class UnixSocketSink:
-    """Listens at `path` from construction to `close`. Raises ConfigError when it cannot, with what to do.
+    """Listens at `path` from construction to `close`, also when the file is removed meanwhile: it is made anew. Raises
+    ConfigError when it cannot listen at first, with what to do.
 
     `readers` are connected now; `missed` counts answers that connected readers did not get, `turned_away`
     connections beyond MAX_READERS. `write` is for one thread; the rest happens on a thread of its own.
@@ -77,6 +80,7 @@ class UnixSocketSink:
 
     def __init__(self, *, path: Path, mode: int = 0o660, clock_us: Callable[[], int] = monotonic_us) -> None:
         self.path = path
+        self._mode = mode
         self._clock_us = clock_us
         self._lock = threading.Lock()
         self._readers: dict[int, _Reader] = {}
@@ -85,6 +89,8 @@ class UnixSocketSink:
         self._closing = False
         self._accept_us = 0  # when to look for new connections again
         self._accept_error = ""
+        self._file_us = clock_us() + _FILE_EVERY_US  # when to look for the file again
+        self._file_error = ""
         self._listener, self._inode = socket_file.listen(path, mode)
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_out.setblocking(False)
@@ -154,6 +160,7 @@ class UnixSocketSink:
         self._listener.setblocking(False)
         while not self._closing:
             self._turn(_LOOK_EVERY_MS, accept=True)
+            self._keep_file()
         socket_file.remove(self.path, self._inode)
         self._listener.close()
         end_us = self._clock_us() + _FAREWELL_US
@@ -162,6 +169,27 @@ class UnixSocketSink:
         with self._lock:
             for fd in list(self._readers):
                 self._leave(fd)
+
+    def _keep_file(self) -> None:
+        """Whoever cleans up /run must not cut off readers to come: without its file nobody finds the socket."""
+        now_us = self._clock_us()
+        if now_us < self._file_us:
+            return
+        self._file_us = now_us + _FILE_EVERY_US
+        if socket_file.is_ours(self.path, self._inode):
+            self._file_error = ""
+            return
+        try:
+            listener, self._inode = socket_file.listen(self.path, self._mode)
+        except ConfigError as error:
+            if str(error) != self._file_error:
+                self._file_error = str(error)
+                log.warning("answer socket: its file was removed and cannot be made anew: %s", error)
+            return
+        self._listener.close()
+        self._listener = listener
+        self._listener.setblocking(False)
+        log.warning("answer socket %s: its file was removed; it is made anew", self.path)
 
     def _turn(self, timeout_ms: int, *, accept: bool) -> None:
         """Wait for something to do and do it."""

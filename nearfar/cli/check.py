@@ -12,6 +12,8 @@ from edge.links.kinds import LINKS
 from edge.sinks.kinds import SINKS
 from nearfar.agent_page import need_metrics
 from nearfar.cli import options
+from nearfar.cli.file_kind import kind_of
+from nearfar.paths import shown
 from pipelines.codecs.kinds import CODECS
 from pipelines.detectors.kinds import DETECTORS
 from pipelines.document import Document
@@ -30,13 +32,13 @@ def command(file: Path, overrides: tuple[str, ...]) -> None:
     Prints what it will do and exits 0, or every problem with its line and exits 2. Starts nothing, loads no
     model; files it names must exist and the extras it needs must be installed.
     """
-    keys = set(Document.read(file).data)
-    if "streams" in keys:
+    kind = kind_of(Document.read(file).data)
+    if kind == "pipeline":
         pipeline = load_pipeline(file, overrides)
         _need_extras(_pipeline_kinds(pipeline), file)
         need_metrics(pipeline, file)
         lines, said = _pipeline_lines(pipeline), warnings(pipeline)
-    elif keys & {"listen", "models"}:
+    elif kind == "worker":
         worker = load_worker(file, overrides)
         _need_extras(_worker_kinds(worker), file)
         lines, said = _worker_lines(worker), []
@@ -49,7 +51,7 @@ def command(file: Path, overrides: tuple[str, ...]) -> None:
         click.echo(f"  {line}")
     for sentence in said:
         click.echo(f"  warning: {sentence}")
-    if "streams" in keys:
+    if kind == "pipeline":
         click.echo(f"  nothing was started; to try it for real: nearfar doctor {file}")
 
 
@@ -102,7 +104,7 @@ def _pipeline_lines(config: PipelineConfig) -> list[str]:
         "far: "
         + (", ".join(f"{name} {link.url}" for name, link in config.links.items()) or "no link")
         + (f", model {config.far.model}" if config.far.model else ""),
-        f"outbox: {bounds} in {config.state_dir}",
+        f"outbox: {bounds} in {shown(config.state_dir)}",
     ]
 
 
@@ -116,5 +118,10 @@ def _worker_lines(config: WorkerConfig) -> list[str]:
     return [
         f"worker {config.name}: " + ", ".join(f"{name} {door.address}" for name, door in doors if door),
         f"models: {models}; default {config.default_model}",
-        f"store: {config.store.url}",
+        f"store: {_shown_url(config.store.url)}",
     ]
+
+
+def _shown_url(url: str) -> str:
+    scheme, separator, path = url.partition(":///")
+    return f"{scheme}{separator}{shown(path)}" if separator else url

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from nearfar import bounded, process
-from nearfar.cli import options
+from nearfar.cli import file_kind, options
 
 
 @click.command(name="cloud")
@@ -21,6 +21,8 @@ def command(worker: Path | None, overrides: tuple[str, ...], log_level: str) -> 
     2 when WORKER has to be mended.
     """
     process.set_up_logging(log_level)
+    if worker is not None:
+        file_kind.must_be("worker", worker)
     stop = process.stop_on_signals()
     from cloud.config import load_worker  # noqa: PLC0415 - models and stores load only when a worker runs
     from cloud.worker import Worker  # noqa: PLC0415

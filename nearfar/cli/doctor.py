@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from nearfar import process
-from nearfar.cli import options
-from pipelines.errors import ConfigError, Problem
+from nearfar.cli import file_kind, options
+from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
     from nearfar.doctor.finding import Finding
@@ -24,9 +24,9 @@ _MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "skipped": "-   "}
 def command(pipeline: Path, overrides: tuple[str, ...], as_json: bool) -> None:  # noqa: FBT001 - click passes by name
     """Try everything PIPELINE needs on this machine, and say what to do where it is not there.
 
-    Opens the cameras, runs the near model, greets the worker, measures the way to it. Takes at most 15 s, makes no
-    record, and does not disturb an agent that runs. Exits 0 if nothing fails (warnings may remain), 1 if something
-    does, 2 when PIPELINE has to be mended.
+    Opens the cameras, looks at the sinks, runs the near model, greets the worker, measures the way to it. Takes at
+    most 15 s, makes no record, and does not disturb an agent that runs. Exits 0 if nothing fails (warnings may
+    remain), 1 if something does, 2 when PIPELINE has to be mended.
     """
     process.set_up_logging("error")
     from edge.config import load_pipeline, warnings  # noqa: PLC0415 - cv2 and the engines load only when it is run
@@ -37,9 +37,9 @@ def command(pipeline: Path, overrides: tuple[str, ...], as_json: bool) -> None: 
     from pipelines.document import Document  # noqa: PLC0415
 
     runtime.tune()
-    if "streams" not in (keys := set(Document.read(pipeline).data)) and keys & {"listen", "models"}:
+    if file_kind.kind_of(Document.read(pipeline).data) == "worker":
         words = "is a worker's file; a doctor examines the pipeline of a gateway, up to its worker"
-        raise ConfigError(Problem(words, file=str(pipeline)))
+        raise ConfigError(f"{pipeline} {words}")
     config = load_pipeline(pipeline, overrides)
     found: list[Finding] = []
 

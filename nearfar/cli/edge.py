@@ -8,7 +8,7 @@ import click
 
 from nearfar import __version__, bounded, process
 from nearfar.agent_page import AgentPage
-from nearfar.cli import options
+from nearfar.cli import file_kind, options
 
 CANCELLED_WITHIN_S = 1.0
 
@@ -32,6 +32,7 @@ def command(
     stderr. Exits 0 when every promise held, 1 when one was broken, 2 when PIPELINE has to be mended.
     """
     process.set_up_logging(log_level)
+    file_kind.must_be("pipeline", pipeline)
     from pipelines.detectors.base import Cancelled, CancelToken  # noqa: PLC0415
 
     loading = CancelToken()

@@ -1,6 +1,6 @@
 """The order in which a gateway is examined. What a failed layer was needed for is said not to have been checked.
 
-        state_dir, disk, clock, ports
+        state_dir, disk, clock, ports, sinks
         streams ─┬─ near ── cpu
         dns ─ tcp ─ protocol ─ hello, model ─ rtt ─ bandwidth ─ deadline     (beside the streams)
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from edge.config import PipelineConfig
 from edge.scheduling.rung import Rung
 from nearfar.bounded import within
-from nearfar.doctor import far, machine, near, network, streams
+from nearfar.doctor import far, machine, near, network, sinks, streams
 from nearfar.doctor.finding import Finding, Level, fail, ok, skipped, words_of
 from nearfar.doctor.limits import Limit, allowance
 from nearfar.doctor.near import NearCost
@@ -46,6 +46,7 @@ def examine(config: PipelineConfig) -> Iterator[Finding]:
     yield from machine.check_state_dir(config, limit=limit)
     yield machine.check_clock()
     yield from machine.check_http(config, runs=runs)
+    yield from sinks.check_sinks(config, runs=runs, limit=limit)
     with ThreadPoolExecutor(1, thread_name_prefix="way") as beside:
         way = beside.submit(_way, config, limit)
         seen: list[Seen] = []

@@ -15,6 +15,7 @@ from edge.config import PipelineConfig
 from nearfar.bounded import LateError, within
 from nearfar.doctor.finding import Finding, fail, ok, skipped, warn, words_of
 from nearfar.doctor.limits import Limit, as_asked
+from nearfar.paths import shown
 
 WRITE_WITHIN_S = 2.0
 _WRITES = 5
@@ -41,40 +42,40 @@ def agent_runs(state_dir: Path) -> bool:
 
 def check_agent(config: PipelineConfig, *, runs: bool) -> Finding:
     if runs:
-        words = f"one runs in {config.state_dir}; it is not disturbed, figures are taken beside it"
+        words = f"one runs in {shown(config.state_dir)}; it is not disturbed, figures are taken beside it"
         return ok("agent", words=words)
-    return ok("agent", words=f"none runs in {config.state_dir}")
+    return ok("agent", words=f"none runs in {shown(config.state_dir)}")
 
 
 def check_state_dir(config: PipelineConfig, *, limit: Limit = as_asked) -> Iterator[Finding]:
     """Writable, large enough, quick enough."""
-    wanted = config.state_dir
+    wanted, name = config.state_dir, shown(config.state_dir)
     there = next(p for p in (wanted, *wanted.absolute().parents) if p.exists())
     choose = "mend its permissions, or choose another with --set state_dir=DIR"
     if not there.is_dir():
-        yield fail("state_dir", words=f"{there} is no folder", advice=choose)
+        yield fail("state_dir", words=f"{shown(there)} is no folder", advice=choose)
         yield from _not_checked()
         return
     try:
         times_s = within(limit(WRITE_WITHIN_S), lambda: _written_s(there), what="the disk")
     except LateError as error:
         advice = "look at the disk: answers would wait for it as long"
-        yield fail("state_dir", words=f"{wanted}: {error}", advice=advice)
+        yield fail("state_dir", words=f"{name}: {error}", advice=advice)
         yield from _not_checked()
         return
     except OSError as error:
-        words = f"{wanted} cannot be written: {words_of(error)}"
+        words = f"{name} cannot be written: {words_of(error)}"
         yield fail("state_dir", words=words, advice="make room" if error.errno in _FULL else choose)
         yield from _not_checked()
         return
     made = "" if there == wanted else " (made at the first start)"
-    yield ok("state_dir", words=f"{wanted} can be written{made}")
+    yield ok("state_dir", words=f"{name} can be written{made}")
     yield _disk(config, there)
     yield _fsync(config, sorted(times_s)[len(times_s) // 2])
     if (kind := _file_system(there)) in ("tmpfs", "ramfs"):
         yield warn(
             "durability",
-            words=f"{wanted} lies in memory ({kind}): a restart of this machine loses the outbox",
+            words=f"{name} lies in memory ({kind}): a restart of this machine loses the outbox",
             advice="put state_dir on a disk",
         )
 

@@ -79,7 +79,7 @@ def check_cpu(cost: NearCost | None, *, fps: float, cores: float, unseen: int = 
     if cost is None:
         return skipped("cpu", why="the near model did not run")
     if not fps:
-        return skipped("cpu", why="no stream says how many frames come")
+        return skipped("cpu", why="nobody knows how many frames come; write fps on the source of each stream")
     busy = cost.p50_us * fps / 1e6
     words = f"near takes {busy:.2f} s of each second for {fps:g} frames/s ({cores:g} cores here)"
     if unseen:

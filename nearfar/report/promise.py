@@ -1,7 +1,8 @@
 """The first line of the report: was the promise kept, and if not, what broke.
 
 Kept: at least ON_TIME_WANTED of the frames were answered by their deadline, no answer was lost, no frame went
-uncounted. A run without a summary is not judged: its agent was killed or still runs.
+uncounted. A run whose summary is missing, damaged or silent about losses is not judged, unless what is known is a
+breach already: nothing is said to be well that nobody counted.
 """
 
 from dataclasses import dataclass
@@ -28,20 +29,24 @@ class Promise:
 def judge(run: Run) -> Promise:
     """The verdict of a run."""
     share = run.on_time
-    if not len(run.frames) and not run.count("frames", "captured"):
+    if not len(run.frames) and run.said("frames", "captured") == 0:
         return Promise(
             state="open",
             line="Nothing to judge: no frame was captured.",
             details=(*_source_errors(run), *_notes(run)),
         )
-    if run.summary is None:
-        return Promise(
-            state="open",
-            line=f"Not judged: the agent was killed or still runs (there is no summary). "
-            f"Of the frames it wrote down, {_of(share, run)}.",
-            details=_notes(run),
-        )
     breaches = _breaches(run)
+    if why := _unjudged(run):
+        written = (
+            f"Of the frames it wrote down, {_of(share, run)}." if len(run.frames) else _none_written(run)
+        )
+        if not breaches:
+            return Promise(state="open", line=f"Not judged: {why}. {written}", details=_notes(run))
+        return Promise(
+            state="broken",
+            line=f"Promise broken: {'; '.join(breaches)}. {written}",
+            details=(f"More may be lost: {why}.", *_notes(run)),
+        )
     timely = share.rate is None or share.rate >= ON_TIME_WANTED
     if share.rate is None:
         first = f"{len(run.frames):,} frames; none had a deadline to keep (a source that is read as fast as it goes)"
@@ -77,6 +82,23 @@ def _of(share: OnTime, run: Run) -> str:
         f"{share.frames:,} of {share.of:,} frames ({percent(share.frames, share.of)}) answered by their "
         f"deadline{deadline}"
     )
+
+
+def _unjudged(run: Run) -> str:
+    """What keeps anybody from knowing whether all is there; empty when nothing does."""
+    if run.summary_damaged:
+        return "summary.json is damaged and cannot be read"
+    if run.summary is None:
+        return "the agent was killed or still runs (there is no summary)"
+    if untold := run.untold:
+        return f"summary.json does not say {', '.join(untold)}, so nobody knows whether all is there"
+    return ""
+
+
+def _none_written(run: Run) -> str:
+    if run.frames.damaged:
+        return "Not one line of frames.jsonl can be read."
+    return "frames.jsonl holds no frame."
 
 
 def _breaches(run: Run) -> list[str]:

@@ -13,6 +13,17 @@ from nearfar.report.links import LinkHistory, read_link
 from nearfar.report.numbers import unix_ms
 from pipelines.errors import ConfigError
 
+_TELLING: tuple[tuple[tuple[str, ...], type], ...] = (
+    (("frames", "captured"), int),
+    (("frames", "adds_up"), bool),
+    (("outbox", "committed"), int),
+    (("outbox", "evicted"), dict),
+    (("outbox", "set_aside"), int),
+    (("outbox", "adds_up"), bool),
+    (("run_dir", "lost"), int),
+)
+"""Without one of these nobody knows whether an answer was lost or a frame not counted."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
@@ -36,12 +47,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Run:
-    """`summary` is None when the agent did not end by itself; `checks` are a demo's promises, one by one."""
+    """`summary` is None when the agent did not end by itself, or when it is `summary_damaged`; `checks` are a demo's
+    promises, one by one."""
 
     path: Path
     frames: Frames
     link: LinkHistory
     summary: dict[str, Any] | None
+    summary_damaged: bool
     phases: tuple[Phase, ...]
     checks: tuple[Check, ...]
 
@@ -82,6 +95,11 @@ class Run:
             block = block.get(name) if isinstance(block, dict) else None
         return block
 
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """What the summary should say about losses and does not; empty when all of it can be read."""
+        return tuple(".".join(path) for path, kind in _TELLING if type(self.said(*path)) is not kind)
+
     def section(self, *path: str) -> dict[str, Any]:
         """A block of the summary, empty where there is none."""
         block = self.said(*path)
@@ -107,11 +125,13 @@ def read_run(path: Path) -> Run:
             "`nearfar edge --run-dir` or `nearfar demo --out` wrote"
         )
     try:
+        summary, summary_damaged = _summary(path / "summary.json")
         return Run(
             path=path,
             frames=read_frames(path / "frames.jsonl"),
             link=read_link(path / "link.jsonl"),
-            summary=_summary(path / "summary.json"),
+            summary=summary,
+            summary_damaged=summary_damaged,
             phases=tuple(_phases(path / "phases.json")),
             checks=tuple(_checks(path / "verdict.json")),
         )
@@ -122,13 +142,16 @@ def read_run(path: Path) -> Run:
 def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
 
 
-def _summary(path: Path) -> dict[str, Any] | None:
+def _summary(path: Path) -> tuple[dict[str, Any] | None, bool]:
+    """The summary, and whether there is a file that is none."""
     found = _json(path)
-    return found if isinstance(found, dict) else None
+    if isinstance(found, dict):
+        return found, False
+    return None, path.exists()
 
 
 def _list(path: Path) -> list[Any]:

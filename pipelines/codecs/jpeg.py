@@ -1,7 +1,8 @@
 """JPEG: the codec every camera and every worker understands; 8 bits, colour or gray.
 
-Decoding reads the frame header itself before OpenCV allocates anything, so that a small payload that claims
-a huge picture costs nothing. What is decoded is exactly what the encoding said, or Rejected.
+Decoding reads the frame header itself and counts the scans before OpenCV sees anything, so that a small payload
+costs nothing that claims a huge picture or goes over it again and again. What is decoded is exactly what the
+encoding said, or Rejected.
 """
 
 import struct
@@ -17,30 +18,37 @@ from pipelines.frame import Encoding, Picture
 
 _SOI, _EOI, _SOS, _TEM = 0xD8, 0xD9, 0xDA, 0x01
 _RESTARTS = range(0xD0, 0xD8)
-# Baseline and extended sequential Huffman: one pass over the picture, so time and memory follow its size.
+# Baseline and extended sequential Huffman: each component is in one scan, so once more scans than components are
+# refused, time and memory follow the picture's size.
 _FRAMES = (0xC0, 0xC1)
 # Every other start of frame (progressive, whose thousands of scans may cost seconds, lossless, hierarchical,
 # arithmetic); C4, C8 and CC are tables, not frames.
 _FOREIGN_FRAMES = (0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF)
 _LARGEST_SIDE_PX = 65500  # libjpeg's JPEG_MAX_DIMENSION
+_MOST_STEPS = 4096  # segments and fill bytes before the frame header; cameras write about ten
+_SCAN = bytes((0xFF, _SOS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JpegHeader:
-    """What a start-of-frame segment says: `bits` per sample, size, colour components."""
+    """What a start-of-frame segment says: `bits` per sample, size, colour components; it ends at byte `end`."""
 
     bits: int
     width_px: int
     height_px: int
     components: int
+    end: int
 
 
 def read_header(data: bytes | memoryview) -> JpegHeader:
-    """The first start-of-frame segment (ITU-T T.81, B.2.2). Raises Rejected when there is none to trust."""
+    """The first start-of-frame segment (ITU-T T.81, B.2.2). Raises Rejected when there is none to trust, or none among
+    the first few thousand segments."""
     if len(data) < 4 or data[0] != 0xFF or data[1] != _SOI:
         raise Rejected(f"not a JPEG: it begins with {bytes(data[:4]).hex(' ') or 'nothing'}")
     at = 2
-    while at + 4 <= len(data):
+    for _ in range(_MOST_STEPS):
+        if at + 4 > len(data):
+            break
         if data[at] != 0xFF:
             raise Rejected(f"damaged JPEG: no marker at byte {at}")
         marker = data[at + 1]
@@ -58,9 +66,22 @@ def read_header(data: bytes | memoryview) -> JpegHeader:
                 if length < 8 or at + 10 > len(data):
                     break
                 bits, height, width, components = struct.unpack_from(">BHHB", data, at + 4)
-                return JpegHeader(bits=bits, width_px=width, height_px=height, components=components)
+                return JpegHeader(
+                    bits=bits, width_px=width, height_px=height, components=components, end=at + 2 + length
+                )
             at += 2 + length
-    raise Rejected("damaged JPEG: it ends before its frame header")
+    raise Rejected("damaged JPEG: it ends before its frame header, or has too many segments before it")
+
+
+def _check_scans(data: bytes | memoryview, header: JpegHeader) -> None:
+    """At most one scan per component: a scan of few bytes costs the decoder as much time as a whole one.
+
+    Entropy-coded data never holds FF DA (a byte FF is followed by 00 there), so no scan is missed however the bytes
+    between are read; a table or comment that holds it counts as well, and nothing this codec writes does.
+    """
+    scans = bytes(data[header.end :]).count(_SCAN)
+    if scans > header.components:
+        raise Rejected(f"a JPEG of {header.components} components in {scans} scans: at most one each")
 
 
 class JpegCodec:
@@ -116,6 +137,7 @@ class JpegCodec:
             raise Rejected(f"announced as {said}, but the JPEG says {found}")
         if bytes(data[-2:]) != bytes((0xFF, _EOI)):
             raise Rejected("damaged JPEG: cut off before its end marker")
+        _check_scans(data, header)
         # The orientation in EXIF is ignored: boxes are in the pixels that were captured.
         flags = cv2.IMREAD_COLOR if said.channels == 3 else cv2.IMREAD_GRAYSCALE
         try:

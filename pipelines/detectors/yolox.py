@@ -28,7 +28,7 @@ class Yolox(OnnxDetector):
     """Boxes of any class, as `OnnxDetector` says; suppression is within a class.
 
     `labels`: one per class of the file; None: COCO's 80, for a file of 80 classes. `decoded`: whether the file
-    gives boxes in pixels; None: told from a first run, ConfigError where that is not clear.
+    gives boxes in pixels; None: told from a first run. ConfigError where that is not clear, or says otherwise.
     """
 
     kind = "yolox"
@@ -92,8 +92,20 @@ class Yolox(OnnxDetector):
                 f"{self._model.path}: objectness and class scores are not within 0 and 1 "
                 f"({marks.min():.3g} to {marks.max():.3g}): export it with the sigmoids of the head"
             )
+        told = self._tell_decoded(rows)
         if self._decoded is None:
-            self._decoded = self._tell_decoded(rows)
+            self._decoded = told
+        if self._decoded is None:
+            raise ConfigError(
+                f"{self._model.path}: it cannot be told at {self._input_size[0]}x{self._input_size[1]} whether its "
+                "boxes are in pixels already: write decoded: true if it was exported with decoding, else "
+                "decoded: false"
+            )
+        if told is not None and told != self._decoded:
+            raise ConfigError(
+                f"{self._model.path}: decoded: {str(self._decoded).lower()} contradicts the file: in a first run its "
+                f"boxes are {'in pixels already' if told else 'offsets from their cells'}; leave decoded out"
+            )
         return labels
 
     def _named(self, classes: int) -> tuple[str, ...]:
@@ -113,8 +125,9 @@ class Yolox(OnnxDetector):
             )
         return labels
 
-    def _tell_decoded(self, rows: Tensor) -> bool:
-        """Boxes in pixels follow the cells across the picture; boxes still to decode stay around their cell."""
+    def _tell_decoded(self, rows: Tensor) -> bool | None:
+        """Boxes in pixels follow the cells across the picture; boxes still to decode stay around their cell. None: it
+        is not clear."""
         cells = self._cells
         as_offsets = float(np.median(np.abs(rows[:, :2] - 0.5)))
         in_cells = rows[:, :2] / cells.strides_px - cells.corners
@@ -123,10 +136,7 @@ class Yolox(OnnxDetector):
             return True
         if as_offsets * _CLEARLY < as_pixels:
             return False
-        raise ConfigError(
-            f"{self._model.path}: it cannot be told at {self._input_size[0]}x{self._input_size[1]} whether its boxes "
-            "are in pixels already: write decoded: true if it was exported with decoding, else decoded: false"
-        )
+        return None
 
     def _decode(self, outputs: list[Tensor]) -> Candidates:
         cells = None if self._decoded else self._cells

@@ -12,6 +12,7 @@ Value = int | memoryview
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _MOST_VARINT_BYTES = 10
+_SHORT = tuple(bytes((value,)) for value in range(0x80))
 
 
 def fields(data: memoryview, *, most: int) -> Iterator[tuple[int, Value]]:
@@ -20,7 +21,11 @@ def fields(data: memoryview, *, most: int) -> Iterator[tuple[int, Value]]:
     for _ in range(most):
         if at >= len(data):
             return
-        key, at = _varint(data, at)
+        key = data[at]
+        if key < 0x80:  # nearly always, and then a call costs more than the number
+            at += 1
+        else:
+            key, at = _varint(data, at)
         number, kind = key >> 3, key & 7
         if kind == VARINT:
             value, at = _varint(data, at)
@@ -48,6 +53,12 @@ def check_count(data: memoryview, *, most: int) -> None:
 
 
 def varint_bytes(value: int) -> bytes:
+    if value < 0x80:
+        return _SHORT[value]
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 0x200000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

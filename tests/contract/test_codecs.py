@@ -177,6 +177,41 @@ def test_every_truncation_is_rejected(codec):
             codec.decode(data[:length], open_ended, LIMITS)
 
 
+def again_and_again(data: bytes, times: int) -> bytes:
+    """The same JPEG whose one scan of all components is announced `times` more, each empty."""
+    at = data.index(b"\xff\xda")
+    header = data[at : at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")]
+    return data[:-2] + header * times + data[-2:]
+
+
+@pytest.mark.parametrize("times", [3, 1_000_000])
+def test_a_small_jpeg_that_goes_over_its_picture_again_and_again_is_rejected_before_the_decoder_sees_it(
+    times, monkeypatch
+):
+    """F10"""
+    codec = MADE["jpeg"]
+    data, encoding = encoded(codec, scene())
+    assert len(codec.decode(data, encoding, LIMITS)) == encoding.height_px
+    bomb = again_and_again(data, times)
+
+    def refuse(*_):
+        raise AssertionError("the decoder was called")
+
+    monkeypatch.setattr("cv2.imdecode", refuse)
+    with pytest.raises(Rejected, match=f"3 components in {times + 1} scans"):
+        codec.decode(bomb, replace(encoding, body_bytes=len(bomb)), LIMITS)
+
+
+@pytest.mark.parametrize("filler", [b"\xff", b"\xff\xfe\x00\x02"], ids=["fill bytes", "empty comments"])
+def test_a_jpeg_whose_header_lies_behind_millions_of_bytes_of_nothing_is_rejected(filler):
+    """F10"""
+    codec = MADE["jpeg"]
+    data, encoding = encoded(codec, scene())
+    slow = data[:2] + filler * 1_000_000 + data[2:]
+    with pytest.raises(Rejected, match="too many segments before it"):
+        codec.decode(slow, replace(encoding, body_bytes=len(slow)), LIMITS)
+
+
 def test_what_follows_the_payload_is_rejected(codec):
     data, encoding = encoded(codec, scene((16, 32, 3)))
     with pytest.raises(Rejected):

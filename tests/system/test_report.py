@@ -84,7 +84,7 @@ def test_a_browser_complains_of_nothing_on_a_page_without_charts(tmp_path):
     page, _ = write_report(write_run(tmp_path / "run", []))
     document, console = browse(page, tmp_path / "profile", width=1280)
     assert console == ""
-    assert "Nothing to judge" in document
+    assert "Not judged" in document
 
 
 def test_the_report_of_a_real_run_tells_what_the_agent_counted(tmp_path: Path) -> None:

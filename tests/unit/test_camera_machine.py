@@ -5,6 +5,7 @@ import pytest
 from edge.backoff import Backoff
 from edge.capture.base import Shape
 from edge.capture.camera_machine import (
+    LASTS_US,
     MOST_HANGING,
     CameraMachine,
     Connect,
@@ -211,6 +212,56 @@ def test_each_trouble_is_said_once_and_so_is_its_end(story):
         "running again",
     ]
     assert story.words()[1].endswith("after 7.5 s without")
+
+
+def test_a_camera_that_comes_and_goes_is_tried_less_and_less_often_and_hardly_spoken_of(running):
+    waits = []
+    for number in range(1, 40):
+        if number > 1:
+            running.give(number)
+        running.give(number)
+        running.lose(number, "the connection ended")
+        waits.append(running.machine.due_us - running.now_us)
+        running.to_next()
+    assert waits[:4] == [500_000, 1_000_000, 2_000_000, 4_000_000]
+    assert set(waits[4:]) == {MOST_US}
+    minutes = (running.now_us - BEGIN_US) / 60e6
+    assert 2 < minutes < 4
+    assert len(running.words()) <= 4 + minutes
+    assert "times its pictures did not last" in running.words()[-1]
+
+
+def test_pictures_that_last_make_a_camera_that_came_and_went_quick_again_and_it_is_said(running):
+    for number in range(1, 9):
+        running.give(number, after_us=PERIOD_US)
+        running.give(number)
+        running.lose(number, "the connection ended")
+        running.to_next()
+    for _ in range(LASTS_US // PERIOD_US + 1):
+        running.give(9)
+    assert running.words()[-1] == "running steadily again, 64x48 pictures"
+    running.lose(9, "the connection ended")
+    assert running.machine.due_us == running.now_us + FIRST_US
+
+
+def test_an_address_that_gives_one_picture_and_closes_is_called_a_snapshot(running):
+    for number in (1, 2, 3):
+        if number > 1:
+            running.give(number)
+        running.lose(number, "the connection ended")
+        running.to_next()
+    (words,) = [words for words in running.words() if "snapshot" in words]
+    assert words == (
+        "stalled: it gives one picture and closes: this looks like a snapshot address; "
+        "ask the camera for its stream's; it is opened anew until pictures come "
+        "(2 times its pictures did not last)"
+    )
+
+
+def test_a_camera_that_sends_what_is_no_picture_is_not_called_silent(running):
+    running.now_us = running.machine.due_us
+    running.decided += running.machine.look(running.now_us, skipped=53)
+    assert running.status.reason == ("no fresh picture for 2 s: 53 parts came, none was a whole JPEG picture")
 
 
 @pytest.mark.parametrize("state", ["connecting", "refused", "running", "stalled"])

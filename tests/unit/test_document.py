@@ -229,3 +229,35 @@ def test_a_wrong_value_in_an_override_is_blamed_on_the_override_not_on_the_file(
     assert problem.file == "--set leaves.a.wait=80"
     assert (problem.line, problem.found) == (0, "80")
     assert "write 80ms" in problem.message
+
+
+def test_a_version_in_quotes_is_told_to_lose_them():
+    problem = only('version: "1"\n')
+    assert "is text here; write `version: 1`, without quotes" in problem.message
+
+
+@pytest.mark.parametrize("written", ["0x360", "010", "1:30"])
+def test_digits_yaml_reads_as_another_number_are_told_as_written(written):
+    number = {"0x360": "864", "010": "8", "1:30": "90"}[written]
+    words = f"YAML reads a bare {written} as the number {number}: write what is meant, in quotes"
+    text = "version: 1\nleaves: {a: {wait: %s}}\n"
+    assert only(text % written).message == words
+    assert only(text % "1s", [f"leaves.a.wait={written}"]).message == words
+
+
+@pytest.mark.parametrize("written", ["100", "1.5", "-3", "0"])
+def test_a_plain_number_without_its_unit_is_told_how_to_be_written(written):
+    problem = only(f"version: 1\nleaves: {{a: {{wait: {written}}}}}\n")
+    assert problem.message == f"a duration needs its unit: write {written}ms (or {written}s)"
+
+
+def test_brackets_without_end_are_told_in_words():
+    problem = only("version: 1\nleaves: " + "[" * 5000)
+    assert "lie too deep inside each other" in problem.message
+    assert "recursion" not in problem.message
+
+
+def test_a_password_in_an_override_is_not_repeated():
+    with pytest.raises(ConfigError) as raised:
+        document("version: 1\n").override(["leves.a=grpc://gw:s3cret@h:1"], Tree)
+    assert "s3cret" not in str(raised.value)

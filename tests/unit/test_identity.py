@@ -3,7 +3,7 @@
 import pytest
 
 from edge.identity import StateDir
-from pipelines.errors import ConfigError, Fatal
+from pipelines.errors import ConfigError
 
 
 def test_a_name_is_made_once_and_kept(tmp_path):
@@ -20,7 +20,7 @@ def test_a_name_is_made_once_and_kept(tmp_path):
 
 def test_a_second_agent_in_the_same_directory_is_refused_with_words(tmp_path):
     first = StateDir(tmp_path)
-    with pytest.raises(Fatal, match="another agent runs in"):
+    with pytest.raises(ConfigError, match="another agent runs in"):
         StateDir(tmp_path)
     first.close()
     StateDir(tmp_path).close()

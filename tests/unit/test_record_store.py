@@ -12,7 +12,7 @@ import sqlalchemy
 from cloud.store.records import open_store
 from cloud.store.row import RecordRow
 from cloud.store.writer import Entry, StoreWriter, ranges
-from pipelines.errors import ConfigError, Fatal, Rejected, Retryable
+from pipelines.errors import ConfigError, Rejected, Retryable
 from pipelines.frame import FrameId
 from pipelines.result import AnsweredBy, Record, Status
 from protos.wire.bulk import RecordRange
@@ -39,9 +39,11 @@ def test_reading_a_store_that_is_not_there_does_not_make_one(tmp_path: Path) -> 
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
-    (tmp_path / "bad.db").write_bytes(b"no database at all" * 100)
-    with pytest.raises(Fatal, match="damaged"):
-        open_store(f"sqlite:///{tmp_path}/bad.db")
+    notes = b"no database at all" * 100
+    (tmp_path / "notes.txt").write_bytes(notes)
+    with pytest.raises(ConfigError, match=r"is no SQLite database; is store\.url right"):
+        open_store(f"sqlite:///{tmp_path}/notes.txt")
+    assert (tmp_path / "notes.txt").read_bytes() == notes
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:

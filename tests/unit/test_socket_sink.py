@@ -31,8 +31,9 @@ class Clock:
 class Reader:
     """A program next door."""
 
-    def __init__(self, path):
+    def __init__(self, path, *, blocking=True):
         self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.setblocking(blocking)
         self.socket.connect(os.fspath(path))
         self.socket.settimeout(5)
         self._data = bytearray()
@@ -216,6 +217,18 @@ def test_one_reader_too_many_is_told_so_and_the_others_stay(sink, connect, path)
     eventually(lambda: late.seqs() == [1], what="the answer")
 
 
+def test_a_crowd_that_comes_at_once_is_served_or_told_each_of_it(sink, path):
+    with sink._lock:  # whoever serves them is held up: they wait in the kernel's queue
+        crowd = [Reader(path, blocking=False) for _ in range(60)]
+    told = crowd[MAX_READERS:]
+    eventually(lambda: all(reader.read() for reader in told), what="the end of their connections")
+    assert all(list(line) == ["error"] for reader in told for line in reader.lines)
+    assert {len(reader.lines) for reader in told} == {1}
+    assert sink.turned_away == len(told)
+    for reader in crowd:
+        reader.close()
+
+
 def test_out_of_descriptors_is_said_once_and_who_waits_is_served_when_there_are_some_again(
     sink, connect, clock, monkeypatch, caplog
 ):
@@ -318,8 +331,43 @@ def test_the_socket_of_a_living_agent_is_refused_with_words_and_stays(sink, path
     with pytest.raises(ConfigError, match="is served by another program that runs now"):
         UnixSocketSink(path=path)
     reader = connect()
+
+    def answered():  # again and again: the one that was refused had connected as well, to look
+        sink.write(answer(1))
+        return reader.seqs()
+
+    eventually(answered, what="the answer")
+
+
+def test_a_socket_whose_file_was_removed_is_made_anew_and_that_is_said_once(
+    sink, path, connect, clock, caplog
+):
+    early = connect()
+    path.unlink()
+    clock.now_us += 1_000_000
+    eventually(path.exists, what="the file")
+    late = connect()
     sink.write(answer(1))
-    eventually(lambda: reader.seqs() == [1], what="the answer")
+    wait_seqs(early, 1)
+    wait_seqs(late, 1)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
+    assert caplog.text.count("its file was removed") == 1
+
+
+def test_what_somebody_put_in_the_place_of_a_removed_socket_stays_and_is_said_once(
+    sink, path, connect, clock, caplog
+):
+    reader = connect()
+    path.unlink()
+    path.write_text("mine")
+    for _ in range(3):
+        clock.now_us += 1_000_000
+        sink._wake()
+        eventually(lambda: sink._file_us > clock.now_us, what="a look")
+    sink.write(answer(1))
+    wait_seqs(reader, 1)
+    assert path.read_text() == "mine"
+    assert caplog.text.count("cannot be made anew") == 1
 
 
 def test_a_file_that_is_no_socket_is_never_replaced(path):

@@ -244,3 +244,16 @@ def test_gauges_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
         made.open(FakePeer()).receive(Hello(agent="gw", run=bytes(16), lane=Lane.BULK), 0)
         assert made.metrics.value("nearfar_worker_sessions") == 1
         assert b"nearfar_worker_queue_frames 0.0" in made.metrics.text()
+
+
+@pytest.mark.parametrize(
+    "line", [b"nonsense\r\n\r\n", b"GET / HTTP/x\r\n\r\n", b"\x16\x03\x01 a b c\r\n\r\n"]
+)
+def test_what_is_no_http_is_answered_with_a_status_line_and_plain_words(site: Site, line: bytes) -> None:
+    host, _, port = site.server.address.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=5) as client:
+        client.sendall(line)
+        said = b"".join(iter(lambda: client.recv(4096), b""))
+    assert said.startswith(b"HTTP/1.0 400 ")
+    assert b"text/plain" in said
+    assert b"<" not in said

@@ -131,6 +131,16 @@ def test_where_it_cannot_be_told_whether_boxes_are_decoded_a_person_is_asked_and
     assert len(found[1]) == 0  # read as pixels, nothing is wide enough to be there
 
 
+@pytest.mark.parametrize("decoded", [False, True])
+def test_a_file_that_plainly_contradicts_decoded_is_refused_instead_of_giving_boxes_elsewhere(
+    folder, decoded
+):
+    path = write_yolox(folder / "plain.onnx", frozen=SIZE, decoded=decoded)
+    with pytest.raises(ConfigError, match=f"decoded: {str(not decoded).lower()} contradicts the file"):
+        Yolox(model=path, input_size=SIZE, labels=COLOURS, decoded=not decoded)
+    Yolox(model=path, input_size=SIZE, labels=COLOURS, decoded=decoded)
+
+
 def test_scores_without_their_sigmoid_are_refused(folder):
     path = write_yolox(folder / "logits.onnx", logits=True)
     with pytest.raises(ConfigError, match=r"not within 0 and 1.*sigmoids"):

@@ -3,6 +3,7 @@
 import pytest
 
 from nearfar.report.promise import judge, percent
+from nearfar.report.run import read_run
 from nearfar.report.tables import frames_law, outbox_law
 from tests.support.run_dirs import (
     frame_line,
@@ -63,7 +64,14 @@ def test_what_was_lost_or_not_counted_breaks_the_promise_however_timely_the_answ
 
 def test_what_the_outbox_lost_in_earlier_runs_is_not_held_against_this_one(made):
     lines = mixed(100)
-    outbox = {"committed": 9, "acked": 3, "pending": 0, "evicted": {"age": 4}, "set_aside": 2}
+    outbox = {
+        "committed": 9,
+        "acked": 3,
+        "pending": 0,
+        "evicted": {"age": 4},
+        "set_aside": 2,
+        "adds_up": True,
+    }
     before = {"evicted": 4, "set_aside": 2}
     run = made(lines, summary=summary_of(lines, outbox=outbox, outbox_before=before))
     assert judge(run).state == "kept"
@@ -116,3 +124,43 @@ def test_the_laws_add_up_or_say_that_they_do_not(made):
     broken = summary_of(lines)
     broken["frames"]["captured"] = 110
     assert frames_law(made(lines, summary=broken)).words.startswith("110 captured ≠ 50 far")
+
+
+@pytest.mark.parametrize("untold", [None, {}, "?"], ids=["null", "empty", "text"])
+@pytest.mark.parametrize("block", ["frames", "outbox", "run_dir"])
+def test_a_summary_that_does_not_count_losses_leaves_the_promise_unjudged(made, block, untold):
+    lines = mixed(100)
+    promise = judge(made(lines, summary=summary_of(lines, **{block: untold})))
+    assert promise.state == "open"
+    assert promise.line.startswith(f"Not judged: summary.json does not say {block}.")
+    assert "no answer lost" not in promise.line
+
+
+def test_a_breach_that_is_known_stays_one_whatever_else_is_not_known(made):
+    lines = mixed(100)
+    promise = judge(made(lines, summary=summary_of(lines, outbox=None, broken=["3 answers were not kept"])))
+    assert promise.state == "broken"
+    assert "3 answers were not kept" in promise.line
+    assert any("outbox.committed" in words for words in promise.details)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, "\xff"], ids=["cut", "list", "deep", "bytes"])
+def test_a_damaged_summary_is_called_so_and_not_a_killed_agent(made, text):
+    root = made(mixed(100)).path
+    (root / "summary.json").write_bytes(text.encode("latin-1"))
+    promise = judge(read_run(root))
+    assert promise.state == "open"
+    assert promise.line.startswith("Not judged: summary.json is damaged and cannot be read. Of the frames")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", "frames.jsonl holds no frame"), ("garbage\n{}\n", "Not one line of frames.jsonl can be read")],
+)
+def test_frames_that_cannot_be_read_are_not_called_frames_that_were_not_captured(made, text, words):
+    root = made([], summary=None).path
+    (root / "frames.jsonl").write_text(text)
+    promise = judge(read_run(root))
+    assert promise.state == "open"
+    assert promise.line.startswith("Not judged: the agent was killed or still runs")
+    assert words in promise.line
