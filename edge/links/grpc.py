@@ -12,6 +12,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 
 from edge.links.base import Deliver, Dropped, Received, Sent
+from edge.links.driven import DrivenLink
 from edge.links.driver import Driver
 from edge.links.grpc_connection import GrpcConnection, load_grpc
 from edge.links.lane import LaneMessage
@@ -30,7 +31,7 @@ CLOSE_WITHIN_S = 0.5
 READER_WITHIN_S = 0.05
 
 
-class GrpcLink:
+class GrpcLink(DrivenLink):
     """A link to the worker at `url`; see `edge.links.base.Link` for the contract."""
 
     def __init__(
@@ -69,27 +70,6 @@ class GrpcLink:
         if judged is not Sent.ACCEPTED:
             return judged
         return Sent.ACCEPTED if connection.send(messages) else Sent.FULL
-
-    def open_fresh(self) -> None:
-        self._driver.ask_fresh()
-        self._wake()
-
-    def refuse(self, connection: int, reason: str) -> None:
-        self._driver.refuse(connection, reason)
-        self._wake()
-
-    def bytes_sent(self) -> int:
-        return self._driver.bytes_sent()
-
-    @property
-    def attempts(self) -> int:
-        """Connections tried so far on both lanes, welcomed or not."""
-        return self._driver.attempts
-
-    @property
-    def too_large(self) -> int:
-        """Sends refused because the worker takes no message of that size."""
-        return self._driver.too_large
 
     def close(self) -> None:
         self._closing = True

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 
 from edge.links.base import Deliver, Sent
+from edge.links.driven import DrivenLink
 from edge.links.driver import Driver
 from edge.links.memory_connection import MOST_QUEUED, Air, MemoryConnection, WorkerEnd
 from pipelines.errors import NearfarError, Rejected
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 CLOSE_WITHIN_S = 0.5
 
 
-class MemoryLink:
+class MemoryLink(DrivenLink):
     """A link to `endpoint` in this process; `delay_us` is the way in one direction."""
 
     def __init__(
@@ -62,35 +63,16 @@ class MemoryLink:
                 self._air.put(connection.up, message)
         return Sent.ACCEPTED
 
-    def open_fresh(self) -> None:
-        with self._air.changed:
-            self._driver.ask_fresh()
-            self._air.changed.notify()
-
-    def refuse(self, connection: int, reason: str) -> None:
-        with self._air.changed:
-            self._driver.refuse(connection, reason)
-            self._air.changed.notify()
-
-    def bytes_sent(self) -> int:
-        return self._driver.bytes_sent()
-
-    @property
-    def attempts(self) -> int:
-        """Connections tried so far on both lanes, welcomed or not."""
-        return self._driver.attempts
-
-    @property
-    def too_large(self) -> int:
-        """Sends refused because the worker takes no message of that size."""
-        return self._driver.too_large
-
     def close(self) -> None:
         with self._air.changed:
             self._closing = True
             self._air.changed.notify()
         if self._thread.ident is not None:
             self._thread.join(CLOSE_WITHIN_S)
+
+    def _wake(self) -> None:
+        with self._air.changed:
+            self._air.changed.notify()
 
     # -- faults -------------------------------------------------------------------------------------------
 

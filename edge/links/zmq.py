@@ -14,6 +14,7 @@ from collections.abc import Callable
 import zmq
 
 from edge.links.base import Deliver, Received, Sent
+from edge.links.driven import DrivenLink
 from edge.links.driver import Driver
 from edge.links.lane import LaneMessage
 from edge.links.names import LookUp, Names, look_up
@@ -29,7 +30,7 @@ CLOSE_WITHIN_S = 0.5
 CONGESTED_WAIT_MS = 5
 
 
-class ZmqLink:
+class ZmqLink(DrivenLink):
     """A link to the worker at `url`; see `edge.links.base.Link` for the contract."""
 
     def __init__(
@@ -71,27 +72,6 @@ class ZmqLink:
         if look:
             self._wake()
         return Sent.ACCEPTED if sent else Sent.FULL
-
-    def open_fresh(self) -> None:
-        self._driver.ask_fresh()
-        self._wake()
-
-    def refuse(self, connection: int, reason: str) -> None:
-        self._driver.refuse(connection, reason)
-        self._wake()
-
-    def bytes_sent(self) -> int:
-        return self._driver.bytes_sent()
-
-    @property
-    def attempts(self) -> int:
-        """Connections tried so far on both lanes, welcomed or not."""
-        return self._driver.attempts
-
-    @property
-    def too_large(self) -> int:
-        """Sends refused because the worker takes no message of that size."""
-        return self._driver.too_large
 
     def close(self) -> None:
         with self._lock:
