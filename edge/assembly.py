@@ -23,7 +23,8 @@ from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
 from edge.run_dir import RunDir
 from edge.scheduling.rung import PRIOR_BITS_PER_PX, PRIOR_BITS_PER_PX_LOSSLESS, Rung, RungCost
-from edge.scheduling.scheduler import Scheduler, SchedulerSettings
+from edge.scheduling.scheduler import Scheduler
+from edge.scheduling.settings import SchedulerSettings
 from edge.sinks.base import SinkThread
 from edge.sinks.threads import build_sinks
 from pipelines.codecs.kinds import CODECS

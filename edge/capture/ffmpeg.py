@@ -3,13 +3,11 @@
 Pictures keep the size they had when the connection was opened: OpenCV stretches to it what comes in another.
 """
 
-import math
-
 import cv2
 
 from edge.capture.base import Shape
 from edge.capture.camera_check import why_not
-from edge.capture.video import next_picture, settle_ffmpeg
+from edge.capture.video import next_picture, settle_ffmpeg, shape_of
 from pipelines.errors import Fatal, Retryable
 from pipelines.frame import Picture
 from pipelines.redaction import redacted
@@ -53,12 +51,7 @@ class FfmpegSource:
             video.release()
             raise Retryable(f"cannot open {redacted(self._url)}: {why_not(self._url, timeout_s=self._ask_s)}")
         self._video = video
-        fps = float(video.get(cv2.CAP_PROP_FPS))
-        return Shape(
-            width_px=int(video.get(cv2.CAP_PROP_FRAME_WIDTH)),
-            height_px=int(video.get(cv2.CAP_PROP_FRAME_HEIGHT)),
-            fps=fps if math.isfinite(fps) and fps > 0 else 0.0,
-        )
+        return shape_of(video)
 
     def read(self) -> Picture | None:
         if self._video is None:

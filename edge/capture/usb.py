@@ -1,13 +1,12 @@
 """A camera on this machine (USB, CSI or a frame grabber) through Video4Linux."""
 
-import math
 from pathlib import Path
 from typing import Any, Self
 
 import cv2
 
 from edge.capture.base import Shape
-from edge.capture.video import next_picture
+from edge.capture.video import next_picture, shape_of
 from pipelines.errors import Fatal, Retryable
 from pipelines.frame import Picture
 
@@ -61,12 +60,7 @@ class UsbSource:
         self._video = video
         for setting, value in self._wishes():
             video.set(setting, value)  # a driver that cannot says so by what it gives
-        fps = float(video.get(cv2.CAP_PROP_FPS))
-        return Shape(
-            width_px=int(video.get(cv2.CAP_PROP_FRAME_WIDTH)),
-            height_px=int(video.get(cv2.CAP_PROP_FRAME_HEIGHT)),
-            fps=fps if math.isfinite(fps) and fps > 0 else 0.0,
-        )
+        return shape_of(video)
 
     def read(self) -> Picture | None:
         if self._video is None:

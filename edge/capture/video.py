@@ -4,6 +4,7 @@ The settings of FFmpeg go through an environment variable that the whole process
 beginning of every open. So each setting stays in place long enough to be read before another replaces it.
 """
 
+import math
 import os
 import threading
 import time
@@ -11,6 +12,7 @@ import time
 import cv2
 import numpy as np
 
+from edge.capture.base import Shape
 from pipelines.errors import Retryable
 from pipelines.frame import Picture
 
@@ -67,6 +69,16 @@ _settings = _Settings()
 def settle_ffmpeg(transport: str) -> None:
     """Before every open of a camera; `transport`: "tcp" | "udp", of RTSP."""
     _settings.put(transport)
+
+
+def shape_of(video: cv2.VideoCapture) -> Shape:
+    """What an open camera says of itself; 0 frames per second where it does not know."""
+    fps = float(video.get(cv2.CAP_PROP_FPS))
+    return Shape(
+        width_px=int(video.get(cv2.CAP_PROP_FRAME_WIDTH)),
+        height_px=int(video.get(cv2.CAP_PROP_FRAME_HEIGHT)),
+        fps=fps if math.isfinite(fps) and fps > 0 else 0.0,
+    )
 
 
 def next_picture(video: cv2.VideoCapture) -> Picture | None:

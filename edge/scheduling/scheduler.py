@@ -6,46 +6,19 @@ until far answers; near runs one frame at a time; nothing waits on a dead link.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from edge.scheduling.actions import (
-    Action,
-    CancelFar,
-    CancelNear,
-    Encode,
-    Give,
-    LateFar,
-    OpenFresh,
-    Release,
-    SendFrame,
-    SendPing,
-)
+from edge.scheduling.actions import Action, CancelNear, Encode, LateFar, OpenFresh, SendFrame, SendPing
+from edge.scheduling.answering import Answering
 from edge.scheduling.far_way import FarWay
 from edge.scheduling.job import Far, Job, Near
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.near_way import NearWay
 from edge.scheduling.policies import HEDGED, POLICIES, Choice, View
-from edge.scheduling.rung import Rung, RungCost
+from edge.scheduling.rung import RungCost
+from edge.scheduling.settings import SchedulerSettings
 from edge.scheduling.wake_up import WakeUp
 from pipelines.result import AnsweredBy, Load, Status, WorkerTiming
 from protos.wire.session import Credit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerSettings:
-    """`deadline_us` bounds the margin; `near_accuracy` and `near_prior_us` None/0 = there is no near."""
-
-    deadline_us: int
-    margin_us: int
-    policy: str
-    hedge: str  # late | immediate | never
-    min_p: float
-    byte_price: float
-    rung: Rung
-    near_accuracy: float | None
-    near_prior_us: int
-    fall_back_above_us: int
-    return_below_us: int
 
 
 class Scheduler:
@@ -67,6 +40,7 @@ class Scheduler:
         self._ignores_band = settings.policy == "far_only"
         self._jobs: dict[Key, Job] = {}
         self._out: list[Action] = []
+        self._answering = Answering(jobs=self._jobs, near=self.near, wake_up=self.wake_up, out=self._out)
 
     def __repr__(self) -> str:
         guard_us = self.near.estimate.guard_us
@@ -97,7 +71,7 @@ class Scheduler:
             cost=self._costs[key[0]],
             accepted_us=now_us,
         )
-        self._reserve(job, now_us)
+        self._answering.reserve(job, now_us)
         choice = self._choose(job, now_us)
         if choice is Choice.WAIT and now_us < job.answer_by_us and self._may_become_free:
             self.near.release(job)
@@ -108,7 +82,7 @@ class Scheduler:
         else:
             job.far_reason = self._why_not_far()
             job.eager = True
-        self._settle(job, now_us)
+        self._answering.settle(job, now_us)
         return self._finish(now_us)
 
     def encoded(self, key: Key, *, size_bytes: int, encode_us: int, now_us: int) -> list[Action]:
@@ -151,8 +125,8 @@ class Scheduler:
         else:
             if job.near is Near.RUNNING:
                 self._out.append(CancelNear(key))
-            self._give(job, AnsweredBy.FAR, Status.OK, "", hold=False, now_us=now_us)
-        self._drop_if_done(job)
+            self._answering.give(job, AnsweredBy.FAR, Status.OK, "", hold=False, now_us=now_us)
+        self._answering.drop_if_done(job)
         return self._finish(now_us)
 
     def rejected(self, key: Key, *, reason: str, load: Load, now_us: int) -> list[Action]:
@@ -161,7 +135,7 @@ class Scheduler:
         self.far.heard(load, now_us, of_a_frame=job is not None)
         if job is not None and job.far_open:
             self._far_over(job, f"rejected: {reason}", now_us)
-            self._drop_if_done(job)
+            self._answering.drop_if_done(job)
         return self._finish(now_us)
 
     def near_done(self, key: Key, *, status: Status | None, run_us: int, now_us: int) -> list[Action]:
@@ -171,15 +145,15 @@ class Scheduler:
         if job is not None and job.near is Near.RUNNING:
             job.near = Near.HELD if status is Status.OK else Near.OVER
             job.near_status = status or Status.FAILED
-            self._settle(job, now_us)
-            self._drop_if_done(job)
+            self._answering.settle(job, now_us)
+            self._answering.drop_if_done(job)
         return self._finish(now_us)
 
     def committed(self, key: Key, now_us: int) -> list[Action]:
         """The outbox has the held answer."""
         job = self._jobs.get(key)
         if job is not None and job.release_by_us is not None:
-            self._release(job, committed=True)
+            self._answering.release(job, committed=True)
         return self._finish(now_us)
 
     def forget(self, key: Key, now_us: int) -> list[Action]:
@@ -203,7 +177,7 @@ class Scheduler:
         self.far.breaker.lost(now_us, reason)
         for job in [j for j in self._jobs.values() if j.far_open]:
             self._far_over(job, reason, now_us)
-            self._drop_if_done(job)
+            self._answering.drop_if_done(job)
         return self._finish(now_us)
 
     def pong(
@@ -221,12 +195,12 @@ class Scheduler:
             if job.far is Far.SENT and not job.overdue and now_us >= job.answer_by_us:
                 self.far.overdue(job, now_us)
             if job.release_by_us is not None and now_us >= job.release_by_us:
-                self._release(job, committed=False)
-            self._settle(job, now_us)
+                self._answering.release(job, committed=False)
+            self._answering.settle(job, now_us)
             if self.far.left_behind(job, now_us):
                 self.far.failed(job, now_us)
                 job.far = Far.OVER
-            self._drop_if_done(job)
+            self._answering.drop_if_done(job)
         nonce = self.far.breaker.ping_due(now_us)
         if nonce is not None:
             self._out.append(SendPing(nonce))
@@ -255,10 +229,6 @@ class Scheduler:
         """Whether waiting can help a frame that nobody could take: near busy, or the worker's window full."""
         breaker = self.far.breaker
         return self.near.exists or (breaker.connected and (breaker.in_budget or self._ignores_band))
-
-    def _reserve(self, job: Job, now_us: int) -> bool:
-        """A near slot that leaves time for the commit."""
-        return self.near.reserve(job, latest_end_us=job.answer_by_us - self.wake_up.commit_us, now_us=now_us)
 
     def _choose(self, job: Job, now_us: int) -> Choice:
         reserved = job.near is Near.RESERVED
@@ -310,67 +280,19 @@ class Scheduler:
             if job.far_open and not job.given and not job.probe and not job.abandoned:
                 job.abandoned = job.eager = True
                 job.far_reason = self.far.breaker.reason
-                self._settle(job, now_us)
+                self._answering.settle(job, now_us)
 
     def _far_over(self, job: Job, reason: str, now_us: int) -> None:
         self.far.failed(job, now_us)
         job.far = Far.OVER
         job.far_reason = reason
         job.eager = True
-        self._settle(job, now_us)
-
-    def _settle(self, job: Job, now_us: int) -> None:
-        """Give what can be given by now."""
-        if job.given:
-            return
-        if job.near is Near.HELD:
-            hopeful = job.far_open and not job.abandoned
-            if not hopeful or now_us >= job.answer_by_us - self.wake_up.commit_us:
-                self._give(job, AnsweredBy.NEAR, Status.OK, job.far_reason, hold=True, now_us=now_us)
-            return
-        nobody = not job.far_open and job.near in (Near.NONE, Near.OVER)
-        if nobody and job.near is Near.NONE and self._reserve(job, now_us):
-            job.eager = True  # far ended without an answer and nothing was kept: near may still make it
-        elif nobody or now_us >= job.give_up_us:
-            self._miss(job, now_us)
-
-    def _miss(self, job: Job, now_us: int) -> None:
-        """Nobody can answer in time: said as it is."""
-        if job.near is Near.RUNNING:
-            self._out.append(CancelNear(job.key))
-        if job.far is Far.SENT:
-            self._out.append(CancelFar(job.key))
-        status = job.near_status if job.near is Near.OVER else Status.TIMEOUT
-        reason = job.far_reason or ("far not back in time" if job.far_open else "no time for near")
-        self._give(job, AnsweredBy.MISSED, status, reason, hold=True, now_us=now_us)
-
-    def _give(
-        self, job: Job, by: AnsweredBy, status: Status, reason: str, *, hold: bool, now_us: int
-    ) -> None:
-        self.near.release(job)
-        if job.near is not Near.RUNNING:
-            job.near = Near.OVER
-        job.given = True
-        if hold:
-            late = now_us >= job.answer_by_us
-            commit_us = self.wake_up.commit_us
-            job.release_by_us = max(job.deadline_us, now_us + commit_us) if late else job.answer_by_us
-        self._out.append(Give(job.key, by, status, reason, hold))
-
-    def _release(self, job: Job, *, committed: bool) -> None:
-        job.release_by_us = None
-        self._out.append(Release(job.key, committed))
-        self._drop_if_done(job)
-
-    def _drop_if_done(self, job: Job) -> None:
-        """A given frame is kept only while near still runs it or far may still answer late."""
-        done = job.given and job.release_by_us is None
-        if done and job.near is not Near.RUNNING and not job.far_open:
-            self._jobs.pop(job.key, None)
+        self._answering.settle(job, now_us)
 
     def _finish(self, now_us: int) -> list[Action]:
         start = self.near.start_next(self._jobs, now_us)
         if start is not None:
             self._out.append(start)
-        out, self._out = self._out, []
+        out = list(self._out)
+        self._out.clear()
         return out

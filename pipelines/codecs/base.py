@@ -57,6 +57,18 @@ class PictureShape:
     def __str__(self) -> str:
         return f"{self.width_px}x{self.height_px}, {self.channels} × {self.bits} bits"
 
+    def encoding(self, *, codec: str, body: bytes, quality: int = 0) -> Encoding:
+        """What a picture of this shape in `body` announces; `quality` 0 = the codec has none."""
+        return Encoding(
+            codec=codec,
+            quality=quality,
+            width_px=self.width_px,
+            height_px=self.height_px,
+            bits=self.bits,
+            channels=self.channels,
+            body_bytes=len(body),
+        )
+
 
 def shape_of(picture: Picture) -> PictureShape:
     """Raises Rejected for anything but uint8 or uint16, [height, width] or [height, width, 3], not empty."""

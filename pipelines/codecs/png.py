@@ -82,15 +82,7 @@ class PngCodec:
         if not done:
             raise Rejected(f"PNG encoding of {shape} failed")
         body = data.tobytes()
-        return body, Encoding(
-            codec=self.name,
-            quality=0,
-            width_px=shape.width_px,
-            height_px=shape.height_px,
-            bits=shape.bits,
-            channels=shape.channels,
-            body_bytes=len(body),
-        )
+        return body, shape.encoding(codec=self.name, body=body)
 
     def decode(self, data: bytes | memoryview, encoding: Encoding, limits: PictureLimits) -> Picture:
         """The picture in `data`. Raises Rejected as `Codec.decode` says."""

@@ -48,15 +48,7 @@ class ZstdCodec:
         # A compressor serves one thread at a time; a new one costs microseconds.
         compressor = zstandard.ZstdCompressor(level=self._level, write_checksum=True, write_content_size=True)
         body = compressor.compress(_filtered(picture).data)
-        return body, Encoding(
-            codec=self.name,
-            quality=0,
-            width_px=shape.width_px,
-            height_px=shape.height_px,
-            bits=shape.bits,
-            channels=shape.channels,
-            body_bytes=len(body),
-        )
+        return body, shape.encoding(codec=self.name, body=body)
 
     def decode(self, data: bytes | memoryview, encoding: Encoding, limits: PictureLimits) -> Picture:
         """The picture in `data`. Raises Rejected as `Codec.decode` says."""

@@ -7,7 +7,7 @@ or one frozen at another size, is refused at the start and never in the middle o
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import cv2
 import numpy as np
@@ -70,6 +70,19 @@ class OnnxDetector(ABC):
                 model, kind=self.kind, expected=self.expected, signature=shapes, size=input_size
             )
         self._labels = self._settle([seen[name] for name in needed])
+
+    @classmethod
+    def from_config(cls, config: Any) -> Self:
+        return cls(
+            model=config.model,
+            input_size=config.input,
+            sha256=config.sha256,
+            min_score=config.min_score,
+            iou=config.iou,
+            max_detections=config.max_detections,
+            threads=config.threads,
+            fit=config.fit,
+        )
 
     # -- what a family adds -------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ One input float32 [N, 3, H, W], BGR 0..255, H and W multiples of 32. Per stride 
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
 
@@ -49,19 +48,6 @@ class YuNet(OnnxDetector):
             max_detections=max_detections,
             threads=threads,
             fit=fit,
-        )
-
-    @classmethod
-    def from_config(cls, config: Any) -> Self:
-        return cls(
-            model=config.model,
-            input_size=config.input,
-            sha256=config.sha256,
-            min_score=config.min_score,
-            iou=config.iou,
-            max_detections=config.max_detections,
-            threads=config.threads,
-            fit=config.fit,
         )
 
     def _needed_outputs(self) -> Sequence[str] | None:

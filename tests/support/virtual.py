@@ -11,7 +11,8 @@ from itertools import count, pairwise
 from edge.scheduling import actions
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.rung import Rung, RungCost
-from edge.scheduling.scheduler import Scheduler, SchedulerSettings
+from edge.scheduling.scheduler import Scheduler
+from edge.scheduling.settings import SchedulerSettings
 from pipelines.result import AnsweredBy, Load, Status, WorkerTiming
 from protos.wire.session import Credit
 

@@ -212,7 +212,7 @@ def test_an_interrupt_exits_130():
 
 
 WAITER = """
-import sys, time
+import signal, sys
 from nearfar import process
 
 def say(word):  # in one write, since two threads speak
@@ -224,7 +224,7 @@ process.ready(address="127.0.0.1:1")
 stop.wait(30)
 say("stopping")
 while "stubborn" in sys.argv:
-    time.sleep(30)
+    signal.pause()
 """
 
 
