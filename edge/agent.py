@@ -29,8 +29,9 @@ from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
 from edge.run_dir import RunDir
-from edge.scheduling.rung import Rung, RungCost
-from edge.scheduling.scheduler import Scheduler, SchedulerSettings
+from edge.scheduling.rung import Rung
+from edge.scheduling.scheduler import Scheduler
+from edge.scheduling.settings import LinkSettings, SchedulerSettings, StreamSettings
 from edge.sinks.base import SinkThread
 from edge.sinks.kinds import SINKS
 from edge.summary import summary_of
@@ -270,8 +271,10 @@ class Agent:
 
     def _scheduler(self, near_prior_us: int) -> Scheduler:
         config = self._config
-        step = config.scheduler.ladder[0]
-        rung = Rung(codec=step.codec, quality=step.quality, scale=step.scale, accuracy=step.accuracy)
+        ladder = tuple(
+            Rung(codec=step.codec, quality=step.quality, scale=step.scale, accuracy=step.accuracy)
+            for step in config.scheduler.ladder
+        )
         settings = SchedulerSettings(
             deadline_us=config.deadline,
             margin_us=config.scheduler.hedge.margin,
@@ -279,14 +282,22 @@ class Agent:
             hedge=config.scheduler.hedge.start,
             min_p=config.scheduler.min_p,
             byte_price=config.scheduler.byte_price,
-            rung=rung,
+            ladder=ladder,
+            links=(LinkSettings(name=self._link_name or "link"),),
             near_accuracy=config.near.accuracy if config.near is not None and near_prior_us else None,
             near_prior_us=near_prior_us,
             fall_back_above_us=config.rtt_budget.fall_back_above,
             return_below_us=config.rtt_budget.return_below,
         )
-        pixels = {i.name: min(i.width_px * i.height_px, 640 * 640) for i in self._streams.infos}
-        return Scheduler(settings, {name: RungCost(px) for name, px in pixels.items()})
+        streams = {
+            info.name: StreamSettings(
+                pixels=min(info.width_px * info.height_px, 640 * 640),
+                size_px=(info.width_px, info.height_px),
+                priority=port.priority,
+            )
+            for info, port in zip(self._streams.infos, self._streams.ports, strict=True)
+        }
+        return Scheduler(settings, streams)
 
     def _desk(self, near: Detector | None) -> AnswerDesk:
         return AnswerDesk(

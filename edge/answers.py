@@ -138,6 +138,7 @@ class AnswerDesk:
         timing: dict[str, int] = {}
         if give.by is AnsweredBy.FAR and pending.far is not None:
             far = pending.far
+            estimate = scheduler.ways[give.link].link
             raw = far.detections
             detections = self._mapped(
                 Detections(
@@ -153,8 +154,8 @@ class AnswerDesk:
                 arrived_us=pending.far_arrived_us,
                 released_us=now_us,
                 size_bytes=len(pending.payload or b""),
-                rtt_min_us=scheduler.far.link.rtt_min_us(now_us),
-                bytes_per_us=scheduler.far.link.bytes_per_us(now_us),
+                rtt_min_us=estimate.rtt_min_us(now_us),
+                bytes_per_us=estimate.bytes_per_us(now_us),
                 worker=far.timing,
             )
         elif give.by is AnsweredBy.NEAR and pending.near is not None and pending.near.detections is not None:

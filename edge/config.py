@@ -170,8 +170,8 @@ class PipelineConfig(Block):
         policy = self.scheduler.policy
         if len(self.links) > 1:
             faults.append((("links",), "several links are not built yet; keep one"))
-        if policy == "near_only" and self.near is None:
-            faults.append((("scheduler", "policy"), "near_only needs a `near` detector"))
+        if policy in ("near_only", "confidence") and self.near is None:
+            faults.append((("scheduler", "policy"), f"{policy} needs a `near` detector"))
         if policy == "far_only" and not self.links:
             faults.append((("scheduler", "policy"), "far_only needs a link"))
         if policy in ("deadline", "threshold") and self.near is None and not self.links:
@@ -207,6 +207,6 @@ def warnings(config: PipelineConfig) -> list[str]:
     elif config.scheduler.policy == "deadline" and config.near is not None:
         if config.scheduler.hedge.start == "never":
             said.append("hedge.start is never: an offloaded frame whose answer is late is missed")
-        if config.near.accuracy >= config.scheduler.ladder[0].accuracy:
+        if config.near.accuracy >= max(rung.accuracy for rung in config.scheduler.ladder):
             said.append("near.accuracy is not below the ladder's: no frame is worth offloading")
     return said

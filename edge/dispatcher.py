@@ -151,8 +151,9 @@ class Dispatcher(threading.Thread):
         due_us = self.scheduler.next_us()
         if due_us is not None and due_us <= now_us:
             self._do(self.scheduler.tick(now_us))
-        for stream in tuple(self._waiting):
-            self._take(stream)
+        if self._waiting:
+            for stream in self.scheduler.by_claim(self._waiting, now_us):
+                self._take(stream)
         if now_us >= self._next_pacing_us:
             self._next_pacing_us = now_us + PACING_EVERY_US
             self._report_pacing(now_us)
@@ -162,11 +163,12 @@ class Dispatcher(threading.Thread):
             self.idle.set()
 
     def _report_pacing(self, now_us: int) -> None:
-        estimate = self.scheduler.far.link
+        way = next(iter(self.scheduler.ways.values()))
+        estimate = way.link
         rtt_us = estimate.rtt_us or 0
         self._outbox.observe_live(
-            in_flight_bytes=self.scheduler.in_flight_bytes,
-            over_budget=not self.scheduler.far.breaker.in_budget,
+            in_flight_bytes=way.in_flight_bytes,
+            over_budget=not way.breaker.in_budget,
             bytes_per_s=estimate.measured_bytes_per_us(now_us) * 1e6,
             queueing_us=max(0, rtt_us - estimate.rtt_min_us(now_us)),
         )
@@ -225,8 +227,17 @@ class Dispatcher(threading.Thread):
             pending.near = run
         self.counters.near_runs += 1
         self.counters.cancelled_near += run.status is None
+        # The least sure box speaks for the picture; near that saw nothing is sure of nothing.
+        seen = run.detections
+        confidence = None if seen is None else float(min(seen.scores, default=0.0))
         self._do(
-            self.scheduler.near_done(run.key, status=run.status, run_us=run.run_us, now_us=self._clock_us())
+            self.scheduler.near_done(
+                run.key,
+                status=run.status,
+                run_us=run.run_us,
+                now_us=self._clock_us(),
+                confidence=confidence,
+            )
         )
 
     def _on_encoded(self, encoded: Encoded) -> None:
@@ -288,6 +299,9 @@ class Dispatcher(threading.Thread):
                 self._give(action)
             case actions.Release(key, committed):
                 self._release(key, committed=committed)
+            case actions.Shed(key, reason):
+                if (shed := self._pending.pop(key, None)) is not None:
+                    self._shed(shed.frame, reason)
             case actions.LateFar((stream, seq)):
                 self._late_far(stream, seq)
 
@@ -297,13 +311,13 @@ class Dispatcher(threading.Thread):
             # far_only without a link is refused by the configuration; nothing else asks for far.
             return
         match action:
-            case actions.Encode(key):
-                far.encode(key)
+            case actions.Encode(key, rung):
+                far.encode(key, rung)
             case actions.SendFrame():
                 self._do(far.send(action))
             case actions.CancelFar(key):
                 far.cancel(key)
-            case actions.SendPing(nonce):
+            case actions.SendPing(_, nonce):
                 far.ping(nonce)
             case actions.OpenFresh():
                 far.open_fresh()

@@ -50,16 +50,17 @@ class FarPort:
         self._names = [port.name for port in streams]
         self._pending = pending
         self._clock_us = clock_us
+        self._name = next(iter(scheduler.ways))  # the one link an agent drives
         self._far_input = (0, 0)
         self.degraded = ""
         self.connections = 0
 
     # -- out ----------------------------------------------------------------------------------------------
 
-    def encode(self, key: Key) -> None:
-        """Order the payload of a frame: scaled to the far model's input, never up."""
+    def encode(self, key: Key, rung_index: int) -> None:
+        """Order the payload of a frame at a rung of the ladder: scaled to the far model's input, never up."""
         frame = self._pending[key].frame
-        rung = self._scheduler.settings.rung
+        rung = self._scheduler.settings.ladder[rung_index]
         size = rung.size_px((frame.width_px, frame.height_px), self._far_input)
         self._encoder.submit(key, frame.picture, quality=rung.quality, size=size)
 
@@ -70,7 +71,7 @@ class FarPort:
         seq = action.key[1]
         payload, encoding = pending.payload, pending.encoding
         if payload is None or encoding is None:
-            return self._scheduler.send_failed(action.key, "no payload", self._clock_us())
+            return self._scheduler.send_failed(action.key, "no payload", self._clock_us(), link=action.link)
         pending.sent_us = self._clock_us()
         sent = self._link.send(
             live.FrameHead(
@@ -85,7 +86,9 @@ class FarPort:
             live.FrameBody(stream=port.index, seq=seq, data=payload),
         )
         if sent is not Sent.ACCEPTED:
-            return self._scheduler.send_failed(action.key, f"link {sent.value}", self._clock_us())
+            return self._scheduler.send_failed(
+                action.key, f"link {sent.value}", self._clock_us(), link=action.link
+            )
         self._counters.offloaded += 1
         self._counters.payload_bytes += len(payload)
         return ()
@@ -114,12 +117,12 @@ class FarPort:
                 self.degraded = ""
                 model = self._desk.choose_model(event.welcome)
                 self._far_input = (model.input_width_px, model.input_height_px)
-                return self._scheduler.welcomed(event.connection, event.welcome.credit, now_us)
+                return self._scheduler.welcomed(self._name, event.connection, event.welcome.credit, now_us)
             case Connected():
                 self._outbox.reachable(connected=True, limits=event.welcome.limits)
             case Disconnected(lane=Lane.LIVE):
                 self.degraded = event.reason
-                return self._scheduler.disconnected(event.reason, now_us)
+                return self._scheduler.disconnected(self._name, event.reason, now_us)
             case Disconnected():
                 self._outbox.reachable(connected=False)
             case Refused():
@@ -128,7 +131,7 @@ class FarPort:
                 self.degraded = event.error.text
             case Dropped(message=live.FrameBody() as body):
                 key = self._key(body.stream, body.seq)
-                return self._scheduler.send_failed(key, "queue below is full", now_us)
+                return self._scheduler.send_failed(key, "queue below is full", now_us, link=self._name)
             case Dropped(message=bulk.BulkBatch() as batch):
                 self._outbox.dropped(batch.batch)
             case Received():
@@ -143,16 +146,21 @@ class FarPort:
                 if pending is not None and pending.far is None:
                     pending.far, pending.far_arrived_us = result, event.arrived_us
                 return self._scheduler.result(
-                    key, timing=result.timing, load=result.load, now_us=event.arrived_us
+                    key,
+                    link=self._name,
+                    timing=result.timing,
+                    load=result.load,
+                    now_us=event.arrived_us,
                 )
             case live.Reject() as reject:
                 self._counters.rejected[reject.reason.value] += 1
                 key = self._key(reject.stream, reject.seq)
                 return self._scheduler.rejected(
-                    key, reason=reject.reason.value, load=reject.load, now_us=now_us
+                    key, link=self._name, reason=reject.reason.value, load=reject.load, now_us=now_us
                 )
             case session.Pong() as pong:
                 return self._scheduler.pong(
+                    self._name,
                     pong.nonce,
                     resident_us=pong.resident_us,
                     load=pong.load,

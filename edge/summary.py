@@ -23,7 +23,8 @@ def summary_of(
     """Plain values for JSON; `in_slots` frames still lie in slots. Units are in the names."""
     scheduler = dispatcher.scheduler
     far = dispatcher.far
-    breaker, estimate = scheduler.far.breaker, scheduler.far.link
+    way = next(iter(scheduler.ways.values()))
+    breaker, estimate = way.breaker, way.link
     return {
         **dispatcher.counters.summary(pending=dispatcher.pending_frames + in_slots),
         "outbox": {**asdict(outbox), "adds_up": outbox.balance == 0},

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.result import AnsweredBy
-from tests.support.virtual import MS, world
+from tests.support.virtual import LINK, MS, world
 
 PHASE = st.tuples(
     st.sampled_from([5, 20, 60, 90, 130, 250, None]),  # round trip, ms; None = lost
@@ -39,7 +39,7 @@ def test_any_history_answers_every_accepted_frame_once_and_adds_up(
         w.near_us = _always(near_ms * MS)
         w.worker_us = _always(worker_ms * MS)
         if event == "disconnect":
-            w._do(w.scheduler.disconnected("cut", w.now_us))
+            w.do(w.scheduler.disconnected(LINK, "cut", w.now_us))
         elif event == "connect":
             w.connect()
         for _ in range(frames):
@@ -88,7 +88,7 @@ def test_whatever_happened_far_is_back_once_the_link_is_healthy_again(phases, re
         w.near_us = _always(near_ms * MS)
         w.worker_us = _always(worker_ms * MS)
         if event == "disconnect":
-            w._do(w.scheduler.disconnected("cut", w.now_us))
+            w.do(w.scheduler.disconnected(LINK, "cut", w.now_us))
         elif event == "connect":
             w.connect()
         for _ in range(frames):
@@ -96,7 +96,7 @@ def test_whatever_happened_far_is_back_once_the_link_is_healthy_again(phases, re
             w.frame(seq)
             w.run_until(w.now_us + every_ms * MS)
     w.rtt_us, w.near_us, w.worker_us = _always(20 * MS), _always(20 * MS), _always(20 * MS)
-    if reconnects or not w.scheduler.far.breaker.connected:
+    if reconnects or not w.way.breaker.connected:
         w.connect()
     w.run_frames(250, every_us=40 * MS, first_seq=seq + 1)
     assert w.share(AnsweredBy.FAR, first_seq=seq + 226) >= 0.9

@@ -1,0 +1,52 @@
+"""One stream as the scheduler knows it: payload costs, how much its next frame matters, and how far it lags."""
+
+from collections.abc import Sequence
+
+from edge.scheduling.ladder_cost import LadderCost
+from edge.scheduling.priority_rule import first_match
+from edge.scheduling.rung import Rung
+from edge.scheduling.settings import StreamSettings
+from pipelines.result import Detections, Priority
+
+RULE_SPAN_US = 2_000_000
+"""So long an answer speaks for the frames after it."""
+
+
+class Stream:
+    def __init__(self, settings: StreamSettings, ladder: Sequence[Rung]) -> None:
+        self._settings = settings
+        self.cost = LadderCost(ladder, settings.pixels)
+        self._ruled: tuple[Priority, int] | None = None
+        self._newest_us: int | None = None
+        self._answered_us: int | None = None
+        self._good_seq: int | None = None
+
+    def priority(self, now_us: int) -> Priority:
+        """By the rules on the previous answer, else the stream's own."""
+        if self._ruled is not None and now_us - self._ruled[1] <= RULE_SPAN_US:
+            return self._ruled[0]
+        return self._settings.priority
+
+    def saw(self, detections: Detections, now_us: int) -> None:
+        """An answer was given; the first rule it matches ranks the next frames."""
+        matched = first_match(self._settings.rules, detections, self._settings.size_px)
+        self._ruled = None if matched is None else (matched, now_us)
+
+    def offered(self, captured_us: int) -> None:
+        self._newest_us = max(captured_us, self._newest_us or captured_us)
+
+    def answered(self, seq: int, captured_us: int, *, good: bool) -> None:
+        self._answered_us = max(captured_us, self._answered_us or captured_us)
+        if good:
+            self._good_seq = max(seq, self._good_seq or seq)
+
+    def behind(self, seq: int) -> int | None:
+        """How many frames ago the newest real answer of this stream is; None without one before `seq`."""
+        return None if self._good_seq is None or self._good_seq >= seq else seq - self._good_seq
+
+    @property
+    def lag_us(self) -> int:
+        """How much older the newest answered frame is than the newest captured one."""
+        if self._newest_us is None or self._answered_us is None:
+            return 0
+        return max(0, self._newest_us - self._answered_us)
