@@ -128,7 +128,7 @@ class Dispatcher(threading.Thread):
             except queue.Empty:
                 if due_us is not None and wait_us < LONGEST_WAIT_US:
                     woke_us = self._clock_us()
-                    self.scheduler.wake_up.woke_late(woke_us - max(due_us, now_us), woke_us)
+                    self.scheduler.wake_up.woke_late(woke_us - max(due_us, now_us))
             else:
                 self._guarded(event)
             if not self._over:
@@ -259,7 +259,7 @@ class Dispatcher(threading.Thread):
         now_us = self._clock_us()
         pending = self._pending.get(key)
         if pending is not None and pending.given_us:
-            self.scheduler.wake_up.commit_took(now_us - pending.given_us, now_us)
+            self.scheduler.wake_up.commit_took(now_us - pending.given_us)
         self._do(self.scheduler.committed(key, now_us))
 
     def _on_link(self, event: LinkEvent) -> None:

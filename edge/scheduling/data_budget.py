@@ -31,8 +31,9 @@ class TokenBucket:
     def spend(self, tokens: int, now_us: int) -> None:
         self._level = self.level(now_us) - tokens
 
-    def has(self, tokens: int, *, kept_back: float, now_us: int) -> bool:
-        return self.level(now_us) - tokens >= kept_back * self._capacity
+    def left(self, *, kept_back: float, now_us: int) -> int:
+        """What may be spent while the share `kept_back` of a full bucket stays."""
+        return int(self.level(now_us) - kept_back * self._capacity)
 
 
 class DataBudget:
@@ -48,9 +49,10 @@ class DataBudget:
         for bucket in self._buckets:
             bucket.spend(size_bytes, now_us)
 
-    def allows(self, size_bytes: int, priority: Priority, now_us: int) -> bool:
+    def left_bytes(self, priority: Priority, now_us: int) -> int | None:
+        """What a frame of `priority` may spend, None = without limit."""
         kept_back = KEPT_BACK[priority]
-        return all(b.has(size_bytes, kept_back=kept_back, now_us=now_us) for b in self._buckets)
+        return min((b.left(kept_back=kept_back, now_us=now_us) for b in self._buckets), default=None)
 
     def spent(self, now_us: int) -> bool:
         """Whether nothing but the most necessary may be sent."""

@@ -78,12 +78,7 @@ class Decision:
         # The forecast counts this frame itself as in flight, at its predicted size.
         own_bytes = job.size_bytes - job.flights[way.name].size_bytes
         p = forecast.p_on_time(own_bytes, job.answer_by_us - now_us)
-        return (
-            self._worth(
-                way, job, rung=job.rung, p=p, size_bytes=job.size_bytes, fallback=fallback, near_waits=False
-            )
-            > 0
-        )
+        return self._worth(way, job, job.rung, p, fallback, near_waits=False) > 0
 
     def sample(self, job: Job, now_us: int) -> Option | None:
         """A link that was not tried for a while, at the lowest rung; None if there is none."""
@@ -92,7 +87,11 @@ class Decision:
         rung = job.cost.lowest
         size_bytes = job.cost.size_bytes(rung)
         for way in self._ways.values():
-            if self.usable(way) and way.sample_due(now_us) and way.room(size_bytes, job.priority, now_us):
+            if (
+                self.usable(way)
+                and way.sample_due(now_us)
+                and way.room_bytes(job.priority, now_us) >= size_bytes
+            ):
                 return Option(way.name, rung, 0.0, 0.0, 0.0, size_bytes, forced=True)
         return None
 
@@ -101,7 +100,7 @@ class Decision:
         rung = job.cost.lowest
         size_bytes = job.cost.size_bytes(rung)
         for way in self._ways.values():
-            if way.breaker.probe_due(now_us) and way.budget.allows(size_bytes, job.priority, now_us):
+            if way.breaker.probe_due(now_us) and way.room_bytes(job.priority, now_us) >= size_bytes:
                 return Option(way.name, rung, 0.0, 0.0, 0.0, size_bytes, probe=True, forced=True)
         return None
 
@@ -113,57 +112,55 @@ class Decision:
         if way.yields(job.key[0], now_us):
             return None
         forecast = way.forecast(now_us)
-        best: Option | None = None
+        room_bytes = way.room_bytes(job.priority, now_us)
+        byte_price = self._settings.byte_price / 1000
+        waits = job.near is Near.RESERVED
+        time_us = job.answer_by_us - now_us
+        best: tuple[int, float, int] | None = None
         best_value = 0.0
         crowded = False
         for rung in self._best_first:
-            # A sure thing at this rung would be worth no more than this: most rungs need no closer look.
-            if self._timed and self._accuracies[rung] - fallback <= best_value:
-                break
             size_bytes = job.cost.size_bytes(rung)
-            if not way.room(size_bytes, job.priority, now_us):
+            # No policy that weighs time values a rung above this: most rungs need no closer look.
+            gain = self._accuracies[rung] - fallback
+            if self._timed and gain - byte_price * size_bytes <= best_value:
+                continue
+            if size_bytes > room_bytes:
                 crowded = crowded or bool(way.flights)
                 continue
-            remaining_us = job.answer_by_us - now_us - job.cost.encode_us(rung)
+            remaining_us = time_us - job.cost.encode_us(rung)
             if self._timed and not forecast.crosses(size_bytes, remaining_us):
                 crowded = crowded or forecast.in_flight_bytes > 0
                 continue
             p = forecast.p_on_time(size_bytes, remaining_us)
-            waits = job.near is Near.RESERVED
-            value = self._worth(
-                way, job, rung=rung, p=p, size_bytes=size_bytes, fallback=fallback, near_waits=waits
-            )
+            if self._timed and p * gain - byte_price * size_bytes <= best_value:
+                continue
+            value = self._worth(way, job, rung, p, fallback, near_waits=waits)
             if value > best_value:
-                best_value = value
-                best = Option(way.name, rung, value, p, forecast.completion_us(size_bytes), size_bytes)
+                best, best_value = (rung, p, size_bytes), value
         if crowded:
             way.found_short(now_us)
-        return best
+        if best is None:
+            return None
+        rung, p, size_bytes = best
+        return Option(way.name, rung, best_value, p, forecast.completion_us(size_bytes), size_bytes)
 
     def _worth(
-        self,
-        way: FarWay,
-        job: Job,
-        *,
-        rung: int,
-        p: float,
-        size_bytes: int,
-        fallback: float,
-        near_waits: bool,
+        self, way: FarWay, job: Job, rung: int, p: float, fallback: float, *, near_waits: bool
     ) -> float:
-        load = way.link.load
-        queued = load.queue_us / load.service_p50_us if load.service_p50_us else 0.0
-        price = self._settings.byte_price * size_bytes / 1000 + self._settings.load_price * queued
+        settings = self._settings
+        size_bytes = job.size_bytes or job.cost.size_bytes(rung)
+        price = settings.byte_price * size_bytes / 1000 + settings.load_price * way.link.queued
         return self._value(
             View(
-                p=p,
-                accuracy=self._accuracies[rung],
-                fallback=fallback,
-                price=price,
-                min_p=self._settings.min_p,
-                near_waits=near_waits,
-                near_confidence=job.near_confidence,
-                unsure_below=self._settings.unsure_below,
+                p,
+                self._accuracies[rung],
+                fallback,
+                price,
+                settings.min_p,
+                near_waits,
+                job.near_confidence,
+                settings.unsure_below,
             )
         )
 
@@ -172,7 +169,7 @@ class Decision:
     ) -> Option | None:
         options = []
         for way in self._ways.values():
-            if way.name == but or not self.usable(way) or not way.room(size_bytes, job.priority, now_us):
+            if way.name == but or not self.usable(way) or way.room_bytes(job.priority, now_us) < size_bytes:
                 continue
             forecast = way.forecast(now_us)
             p = forecast.p_on_time(size_bytes, remaining_us)

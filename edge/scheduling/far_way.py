@@ -58,13 +58,15 @@ class FarWay:
             f.size_bytes for f in self.flights.values() if f.sent_us is None or f.sent_us > self._crossed_us
         )
 
-    def room(self, size_bytes: int, priority: Priority, now_us: int) -> bool:
-        """Whether the worker's window and the data budget have room for one more frame."""
+    def room_bytes(self, priority: Priority, now_us: int) -> int:
+        """The largest payload that the worker's window and the data budget still have room for; 0 = none."""
         if len(self.flights) >= self._credit.frames:
-            return False
-        if sum(f.size_bytes for f in self.flights.values()) + size_bytes > self._credit.bytes:
-            return False
-        return self.budget.allows(size_bytes + FRAME_OVERHEAD_BYTES, priority, now_us)
+            return 0
+        window_bytes = self._credit.bytes - sum(f.size_bytes for f in self.flights.values())
+        budget_bytes = self.budget.left_bytes(priority, now_us)
+        if budget_bytes is None:
+            return window_bytes
+        return min(window_bytes, budget_bytes - FRAME_OVERHEAD_BYTES)
 
     def sample_due(self, now_us: int) -> bool:
         """Nothing was sent for a while: without samples a link never looks better than it did."""

@@ -142,16 +142,23 @@ class JobTable:
             self.release(job, committed=False)
         self.settle(job, now_us)
 
-    def next_us(self, job: Job) -> int | None:
-        """When `job` needs a `tick`, or one of its flights becomes overdue."""
-        if job.given is not None:
-            times = [] if job.release_by_us is None else [job.release_by_us]
-        elif job.near is Near.HELD:
-            times = [job.answer_by_us - self._wake_up.commit_us]
-        else:
-            times = [self._give_up_us(job)]
-        times += [job.answer_by_us for f in job.flights.values() if f.sent_us is not None and not f.overdue]
-        return min(times, default=None)
+    def next_us(self) -> int | None:
+        """When a job needs a `tick`, or one of its flights becomes overdue."""
+        commit_us = self._wake_up.commit_us
+        soonest_us: int | None = None
+        for job in self._jobs.values():
+            if job.given is not None:
+                due_us = job.release_by_us
+            elif job.near is Near.HELD:
+                due_us = job.answer_by_us - commit_us
+            else:
+                due_us = self._give_up_us(job)
+            for flight in job.flights.values():
+                if flight.sent_us is not None and not flight.overdue:
+                    due_us = job.answer_by_us if due_us is None else min(due_us, job.answer_by_us)
+            if due_us is not None and (soonest_us is None or due_us < soonest_us):
+                soonest_us = due_us
+        return soonest_us
 
     def finish(self, now_us: int) -> list[Action]:
         """What was decided, with the near run to start now."""

@@ -9,8 +9,8 @@ means with mean deviation, as in TCP's round-trip estimate (RFC 6298).
 
 from collections.abc import Sequence
 
+from edge.scheduling.quantile_window import QuantileWindow
 from edge.scheduling.rung import Rung
-from pipelines.windows import SampleWindow
 
 PRIOR_ENCODE_US = 5_000
 SCENE_GAIN = 0.25
@@ -27,14 +27,15 @@ class LadderCost:
         self._scene: float | None = None
         self._factors: list[float] = [1.0] * len(ladder)
         self._deviation = 0.0
-        self._encode = [SampleWindow(ENCODE_WINDOW) for _ in ladder]
-        self._encode_us: list[int | None] = [None] * len(ladder)
+        self._encode = [QuantileWindow(ENCODE_WINDOW) for _ in ladder]
+        self._nearest = [*range(len(ladder))]  # per rung: itself or the nearest that was encoded
+        self._encode_us = [PRIOR_ENCODE_US] * len(ladder)
         self._scales = [rung.scale for rung in ladder]
-        self._sizes = [float(prior) for prior in self._priors]
+        self._sizes = [*self._priors]
         self.lowest = min(range(len(ladder)), key=lambda i: self._priors[i])
         """The rung with the fewest bytes: what probes and samples are made of."""
 
-    def observe(self, rung: int, *, size_bytes: int, encode_us: int, now_us: int) -> None:
+    def observe(self, rung: int, *, size_bytes: int, encode_us: int) -> None:
         ratio = max(1e-6, size_bytes / self._priors[rung])
         own = ratio / self._factors[rung]
         if self._scene is None:
@@ -44,22 +45,23 @@ class LadderCost:
             self._scene += SCENE_GAIN * (own - self._scene)
             self._factors[rung] *= (ratio / self._scene / self._factors[rung]) ** RUNG_GAIN
         cautious = self._scene * (1.0 + min(1.0, self._deviation))
-        self._sizes = [p * cautious * f for p, f in zip(self._priors, self._factors, strict=True)]
-        self._encode[rung].add(encode_us, now_us)
-        self._encode_us[rung] = int(self._encode[rung].quantile(0.95, now_us) or PRIOR_ENCODE_US)
+        self._sizes = [int(p * cautious * f) for p, f in zip(self._priors, self._factors, strict=True)]
+        self._encode[rung].add(encode_us)
+        if len(self._encode[rung]) == 1:
+            self._nearest = [self._nearest_seen(at) for at in range(len(self._encode))]
+        p95_us = self._encode[rung].quantile(0.95) or PRIOR_ENCODE_US
+        for at, nearest in enumerate(self._nearest):
+            if nearest == rung:
+                self._encode_us[at] = p95_us
 
     def size_bytes(self, rung: int) -> int:
         """What the payload of the next frame will be, on the safe side."""
-        return int(self._sizes[rung])
+        return self._sizes[rung]
 
     def encode_us(self, rung: int) -> int:
         """p95 of the rung, or of the rung of the nearest scale that has been seen."""
-        own_us = self._encode_us[rung]
-        if own_us is not None:
-            return own_us
-        seen = [
-            (abs(self._scales[rung] - scale), us)
-            for scale, us in zip(self._scales, self._encode_us, strict=True)
-            if us is not None
-        ]
-        return min(seen)[1] if seen else PRIOR_ENCODE_US
+        return self._encode_us[rung]
+
+    def _nearest_seen(self, rung: int) -> int:
+        seen = [at for at, window in enumerate(self._encode) if len(window)]
+        return min(seen, key=lambda at: (abs(self._scales[rung] - self._scales[at]), at != rung))

@@ -19,6 +19,7 @@ RTT_MIN_SPAN_US = 10_000_000
 RATE_SPAN_US = 10_000_000
 XI_SPAN_US = 3_000_000
 XI_SAMPLES = 20
+RATE_LOOK_US = 500_000
 LOAD_SPAN_US = 1_000_000
 SPREAD_MEANS_RATE_US = 2_000
 CENSORED = 2.0
@@ -38,12 +39,15 @@ class _Sample:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The link as it is for one moment, asked about frames of several sizes. `pairs`: (ξ, worker time)."""
+    """The link as it is for one moment, asked about frames of several sizes. `pairs`: (ξ, worker time), of
+    which `least_xi` and `least_worker_us` are the quickest."""
 
     rtt_min_us: float
     bytes_per_us: float
     in_flight_bytes: int
-    pairs: tuple[tuple[float, int], ...]
+    pairs: list[tuple[float, int]]
+    least_xi: float
+    least_worker_us: int
 
     def nominal_us(self, size_bytes: int) -> float:
         return self.rtt_min_us + (self.in_flight_bytes + size_bytes) / self.bytes_per_us
@@ -53,17 +57,14 @@ class Forecast:
         if remaining_us <= 0:
             return 0.0
         nominal_us = self.nominal_us(size_bytes)
-        within = 0
-        for xi, worker_us in self.pairs:
-            if xi * nominal_us + worker_us <= remaining_us:
-                within += 1
+        within = sum([xi * nominal_us + worker_us <= remaining_us for xi, worker_us in self.pairs])
         return within / len(self.pairs)
 
     def crosses(self, size_bytes: int, remaining_us: int) -> bool:
         """Whether bytes in flight and these are within bandwidth × usable budget, if nothing is slower than
         nominal; a link that proved quicker than nominal is taken at its word."""
-        least_us = min(xi for xi, _ in self.pairs) * self.nominal_us(size_bytes)
-        return least_us + min(worker_us for _, worker_us in self.pairs) <= remaining_us
+        least_us = min(1.0, self.least_xi) * self.nominal_us(size_bytes)
+        return least_us + self.least_worker_us <= remaining_us
 
     def completion_us(self, size_bytes: int) -> float:
         """When a frame sent now would be back, as a median."""
@@ -78,9 +79,16 @@ class LinkEstimate:
         self._rtt_min = MinWindow(RTT_MIN_SPAN_US)
         self._rate = SampleWindow(XI_SAMPLES, RATE_SPAN_US)
         self._last_rate = 0.0
+        self._rate_until_us = 0  # a new sample or a while later the mean is taken again
         self._samples: deque[_Sample] = deque(maxlen=XI_SAMPLES)
         self._load = Load()
         self._load_us: int | None = None
+        self._pairs: list[tuple[float, int]] = []
+        self._pairs_until_us = 0
+        self._least_xi = 1.0
+        self._least_worker_us = 0
+        self.queued = 0.0
+        """Frames ahead of a new one at the worker, as it said last."""
         self._rtt_us: int | None = None
 
     def rtt_min_us(self, now_us: int) -> int:
@@ -102,7 +110,9 @@ class LinkEstimate:
 
     def measured_bytes_per_us(self, now_us: int) -> float:
         """The bandwidth as measured, the last known after a silence, 0 until a frame has crossed."""
-        self._last_rate = self._rate.harmonic_mean(now_us) or self._last_rate
+        if now_us >= self._rate_until_us:
+            self._last_rate = self._rate.harmonic_mean(now_us) or self._last_rate
+            self._rate_until_us = now_us + RATE_LOOK_US
         return self._last_rate
 
     def nominal_us(self, *, size_bytes: int, in_flight_bytes: int, now_us: int) -> float:
@@ -114,8 +124,11 @@ class LinkEstimate:
         self._rtt_min.add(self._rtt_us, now_us)
 
     def observe_load(self, load: Load, now_us: int) -> None:
+        if load != self._load:
+            self._pairs_until_us = 0
         self._load = load
         self._load_us = now_us
+        self.queued = load.queue_us / load.service_p50_us if load.service_p50_us else 0.0
 
     def observe_frame(
         self,
@@ -139,10 +152,12 @@ class LinkEstimate:
         else:
             crossing_us = max(SPREAD_MEANS_RATE_US, network_us - self.rtt_min_us(arrived_us))
         self._rate.add(max(1, size_bytes) / crossing_us, arrived_us)
+        self._rate_until_us = 0
         if frame is not None and any(s.frame == frame for s in self._samples):
             kept = [s for s in self._samples if s.frame != frame]
             self._samples.clear()
             self._samples.extend(kept)
+        self._pairs_until_us = 0
         self._samples.append(_Sample(arrived_us, network_us / max(1.0, nominal_us), timing.resident_us))
         rtt_us = max(0, network_us - spread_us)
         self.observe_rtt(rtt_us, arrived_us)
@@ -154,6 +169,7 @@ class LinkEstimate:
         """No reply yet: a censored sample, slower than this."""
         network_us = max(0, now_us - sent_us - self._worker_us(now_us))
         xi = CENSORED * network_us / max(1.0, nominal_us)
+        self._pairs_until_us = 0
         self._samples.append(_Sample(now_us, xi, self._worker_us(now_us), frame))
 
     def forget_slowness(self, now_us: int, *, keep: int) -> None:
@@ -161,26 +177,47 @@ class LinkEstimate:
         fresh = [s for s in self._samples if s.at_us >= now_us - XI_SPAN_US][-keep:]
         self._samples.clear()
         self._samples.extend(fresh)
+        self._pairs_until_us = 0
         rates = self._rate.values(now_us)[-keep:]
         self._rate.clear()
+        self._rate_until_us = 0
         for rate in rates:
             self._rate.add(rate, now_us)
 
     def forecast(self, *, in_flight_bytes: int, now_us: int) -> Forecast:
-        while self._samples and self._samples[0].at_us < now_us - XI_SPAN_US:
-            self._samples.popleft()
-        least_us = self._reported_us(now_us)
-        pairs = [(s.xi, max(s.worker_us, least_us)) for s in self._samples]
-        if len(pairs) < len(PRIOR_XI):
-            worker_us = self._worker_us(now_us)
-            pairs += [(xi, max(worker_us, least_us)) for xi in PRIOR_XI[len(pairs) :]]
-        return Forecast(self.rtt_min_us(now_us), self.bytes_per_us(now_us), in_flight_bytes, tuple(pairs))
+        if now_us >= self._pairs_until_us:
+            self._take_pairs(now_us)
+        return Forecast(
+            self.rtt_min_us(now_us),
+            self.bytes_per_us(now_us),
+            in_flight_bytes,
+            self._pairs,
+            self._least_xi,
+            self._least_worker_us,
+        )
 
     def p_on_time(self, *, size_bytes: int, in_flight_bytes: int, remaining_us: int, now_us: int) -> float:
         """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
         return self.forecast(in_flight_bytes=in_flight_bytes, now_us=now_us).p_on_time(
             size_bytes, remaining_us
         )
+
+    def _take_pairs(self, now_us: int) -> None:
+        """The window as (ξ, worker time), good until a sample comes or goes or the worker's word is old."""
+        while self._samples and self._samples[0].at_us < now_us - XI_SPAN_US:
+            self._samples.popleft()
+        least_us = self._reported_us(now_us)
+        pairs = [(s.xi, max(s.worker_us, least_us)) for s in self._samples]
+        if len(pairs) < len(PRIOR_XI):
+            worker_us = max(self._worker_us(now_us), least_us)
+            pairs += [(xi, worker_us) for xi in PRIOR_XI[len(pairs) :]]
+        self._pairs = pairs
+        self._least_xi = min(pairs)[0]
+        self._least_worker_us = min([worker_us for _, worker_us in pairs])
+        until_us = self._samples[0].at_us + XI_SPAN_US + 1 if self._samples else now_us + XI_SPAN_US
+        if least_us and self._load_us is not None:
+            until_us = min(until_us, self._load_us + LOAD_SPAN_US + 1)
+        self._pairs_until_us = until_us
 
     def _reported_us(self, now_us: int) -> int:
         """What the worker says a new frame would take, while that is fresh and it has a queue at all."""

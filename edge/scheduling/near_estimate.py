@@ -1,6 +1,6 @@
 """How long near takes under load: the guard a slot is made of."""
 
-from pipelines.windows import SampleWindow
+from edge.scheduling.quantile_window import QuantileWindow
 
 RUNS = 500
 QUANTILE = 0.995
@@ -13,14 +13,14 @@ class NearEstimate:
 
     def __init__(self, prior_us: int) -> None:
         self._prior_us = prior_us
-        self._runs = SampleWindow(RUNS)
+        self._runs = QuantileWindow(RUNS)
         self._guard_us = prior_us
         self._p50_us = prior_us
 
-    def observe(self, run_us: int, now_us: int) -> None:
-        self._runs.add(run_us, now_us)
-        self._p50_us = int(self._runs.quantile(0.5, now_us) or self._prior_us)
-        tail_us = int(self._runs.quantile(QUANTILE, now_us) or self._prior_us)
+    def observe(self, run_us: int) -> None:
+        self._runs.add(run_us)
+        self._p50_us = self._runs.quantile(0.5) or self._prior_us
+        tail_us = self._runs.quantile(QUANTILE) or self._prior_us
         self._guard_us = max(1, min(tail_us, int(CLAMP * self._p50_us)))
 
     @property

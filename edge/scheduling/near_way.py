@@ -118,9 +118,9 @@ class NearWay:
         if status is not Status.OK:
             return
         if job is not None and job.near_small and self.small_estimate is not None:
-            self.small_estimate.observe(run_us, now_us)
+            self.small_estimate.observe(run_us)
         else:
-            self.estimate.observe(run_us, now_us)
+            self.estimate.observe(run_us)
 
     def start_next(self, jobs: Mapping[Key, Job], now_us: int) -> StartNear | None:
         """The run to start now: a slot that is due, or an eager frame that is over before any other's slot."""

@@ -138,11 +138,11 @@ class Offload:
                 self._duplicate_bytes -= option.size_bytes
                 self._take(job, second, now_us)
         for way in self._ways.values():
-            spare = way.name not in job.flights and way.idle_for(SPARE_PROBE_EVERY_US, now_us)
-            if spare and way.breaker.probe_due(now_us):
-                allowed = way.budget.allows(option.size_bytes, job.priority, now_us)
-                if allowed:
-                    way.take(job, size_bytes=option.size_bytes, probe=True, forced=True, now_us=now_us)
+            if way.name in job.flights or not way.breaker.probe_due(now_us):
+                continue
+            room = way.room_bytes(job.priority, now_us) >= option.size_bytes
+            if room and way.idle_for(SPARE_PROBE_EVERY_US, now_us):
+                way.take(job, size_bytes=option.size_bytes, probe=True, forced=True, now_us=now_us)
 
     def _send(self, job: Job, way: FarWay, budget_us: int, now_us: int) -> None:
         way.sent(job, now_us)

@@ -90,5 +90,7 @@ class Pings:
 
     def next_us(self) -> int:
         """When `due` or `late` has to be asked again."""
-        waiting = [s + self._missed_after_us for n, s in self._sent.items() if n not in self._missed]
-        return min([self._next_us, *waiting])
+        for nonce, sent_us in self._sent.items():  # in the order they went out
+            if nonce not in self._missed:
+                return min(self._next_us, sent_us + self._missed_after_us)
+        return self._next_us

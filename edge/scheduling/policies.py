@@ -5,11 +5,10 @@ same for all. Policies differ only in value.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class View(NamedTuple):
     """One way to answer one frame. `p`: probability that it is on time; `accuracy` of the rung; `fallback`: of
     the answer that stands behind it; `price`: of bytes and worker load; `near_confidence`: what near said of
     this frame, None before it ran; `near_waits`: near could still answer it."""

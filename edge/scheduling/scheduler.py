@@ -47,6 +47,8 @@ class Scheduler:
         self._table = JobTable(settings, self.near, self.wake_up, self._streams)
         self._decision = Decision(settings, self.ways)
         self._offload = Offload(settings, self._table, self.ways, self._decision)
+        self._next_us: int | None = None
+        self._next_known = False
 
     def __repr__(self) -> str:
         guard_us = self.near.estimate.guard_us
@@ -103,7 +105,7 @@ class Scheduler:
             reason = self.near.why_shed(job) if now_us >= job.answer_by_us else None
             if reason is not None:
                 self._table.out.append(Shed(key, reason))
-                return self._table.finish(now_us)
+                return self._finish(now_us)
         self._table.add(job)
         if option is not None:
             self._offload.start(job, option, now_us)
@@ -111,18 +113,18 @@ class Scheduler:
             job.far_reason = self._why_not_far()
             job.eager = True
         self._table.settle(job, now_us)
-        return self._table.finish(now_us)
+        return self._finish(now_us)
 
     def encoded(self, key: Key, *, size_bytes: int, encode_us: int, now_us: int) -> list[Action]:
         """The payload is ready; it is sent unless it is too late, or its real size makes it not worth it."""
         job = self._table.get(key)
         if job is None or not job.encoding:
-            return self._table.finish(now_us)
-        job.cost.observe(job.rung, size_bytes=size_bytes, encode_us=encode_us, now_us=now_us)
+            return self._finish(now_us)
+        job.cost.observe(job.rung, size_bytes=size_bytes, encode_us=encode_us)
         job.size_bytes = size_bytes
         self._offload.encoded(job, now_us)
         self._table.drop_if_done(job)
-        return self._table.finish(now_us)
+        return self._finish(now_us)
 
     def send_failed(self, key: Key, reason: str, now_us: int, *, link: str | None = None) -> list[Action]:
         """The frame was not encoded (`link` None) or did not leave: near takes over at once."""
@@ -131,7 +133,7 @@ class Scheduler:
             for name in [link] if link is not None else list(job.flights):
                 self._offload.failed(job, self.ways[name], reason, now_us)
             self._table.drop_if_done(job)
-        return self._table.finish(now_us)
+        return self._finish(now_us)
 
     def result(self, key: Key, *, link: str, timing: WorkerTiming, load: Load, now_us: int) -> list[Action]:
         """A far result arrived, on whatever connection. Late ones correct the record."""
@@ -140,7 +142,7 @@ class Scheduler:
         way.heard(load, now_us, of_a_frame=job is not None)
         if job is None:
             self._table.out.append(LateFar(key))
-            return self._table.finish(now_us)
+            return self._finish(now_us)
         way.arrived(job, timing, now_us)
         if job.given is None:
             self._table.give(job, AnsweredBy.FAR, Status.OK, "", now_us=now_us, link=link)
@@ -148,7 +150,7 @@ class Scheduler:
         elif job.given is not AnsweredBy.FAR:
             self._table.out.append(LateFar(key))
         self._table.drop_if_done(job)
-        return self._table.finish(now_us)
+        return self._finish(now_us)
 
     def rejected(self, key: Key, *, link: str, reason: str, load: Load, now_us: int) -> list[Action]:
         """The worker will not answer this frame; near starts at once."""
@@ -157,7 +159,7 @@ class Scheduler:
         if job is not None:
             self._offload.failed(job, self.ways[link], f"rejected: {reason}", now_us)
             self._table.drop_if_done(job)
-        return self._table.finish(now_us)
+        return self._finish(now_us)
 
     def near_done(
         self, key: Key, *, status: Status | None, run_us: int, now_us: int, confidence: float | None = None
@@ -177,14 +179,14 @@ class Scheduler:
                     self._offload.start(job, option, now_us)
             self._table.settle(job, now_us)
             self._table.drop_if_done(job)
-        return self._table.finish(now_us)
+        return self._finish(now_us)
 
     def committed(self, key: Key, now_us: int) -> list[Action]:
         """The outbox has the held answer."""
         job = self._table.get(key)
         if job is not None and job.release_by_us is not None:
             self._table.release(job, committed=True)
-        return self._table.finish(now_us)
+        return self._finish(now_us)
 
     def saw(self, stream: str, detections: Detections, now_us: int) -> None:
         """What the last answer of `stream` showed: its priority rules look at it."""
@@ -195,7 +197,7 @@ class Scheduler:
         job = self._table.pop(key)
         if job is not None:
             self._offload.forget(job, now_us)
-        return self._table.finish(now_us)
+        return self._finish(now_us)
 
     # -- links --------------------------------------------------------------------------------------------
 
@@ -212,13 +214,13 @@ class Scheduler:
             if job is not None:
                 self._offload.failed(job, way, reason, now_us)
                 self._table.drop_if_done(job)
-        return self._table.finish(now_us)
+        return self._finish(now_us)
 
     def pong(
         self, link: str, nonce: int, *, resident_us: int, load: Load, credit: Credit | None, now_us: int
     ) -> list[Action]:
         self.ways[link].pong(nonce, resident_us=resident_us, load=load, credit=credit, now_us=now_us)
-        return self._table.finish(now_us)
+        return self._finish(now_us)
 
     def spent(self, link: str, size_bytes: int, now_us: int) -> None:
         """Something else was sent on `link` (backfill, acks): the data budget covers everything."""
@@ -241,16 +243,22 @@ class Scheduler:
                 self._table.out.append(OpenFresh(way.name, reason))
             if not self._decision.usable(way):
                 self._offload.abandon(way, now_us)
-        return self._table.finish(now_us)
+        return self._finish(now_us)
 
     def next_us(self) -> int | None:
         """When `tick` is due, None while there is nothing to wait for."""
-        times = [self.near.due_us()]
-        times += [way.breaker.next_us() for way in self.ways.values()]
-        times += [self._table.next_us(job) for job in self._table]
-        return min((t for t in times if t is not None), default=None)
+        if not self._next_known:
+            times = [self.near.due_us(), self._table.next_us()]
+            times += [way.breaker.next_us() for way in self.ways.values()]
+            self._next_us = min((t for t in times if t is not None), default=None)
+            self._next_known = True
+        return self._next_us
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    def _finish(self, now_us: int) -> list[Action]:
+        self._next_known = False
+        return self._table.finish(now_us)
 
     @property
     def _may_become_free(self) -> bool:

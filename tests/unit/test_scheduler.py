@@ -130,7 +130,7 @@ def test_a_lost_connection_hands_every_frame_in_flight_to_near_at_once():
 def test_when_near_is_too_slow_for_every_frame_the_newest_wins_and_every_loss_is_counted():
     w = world(connect=False)
     w.near_us = lambda _: 60 * MS
-    w.scheduler.near.estimate.observe(60 * MS, w.now_us)
+    w.scheduler.near.estimate.observe(60 * MS)
     w.run_frames(100, every_us=FPS_25)
     assert len(w.released) + len(w.shed) + len(w.waiting) == 100
     assert w.share(AnsweredBy.NEAR) >= 0.95
@@ -216,7 +216,7 @@ def test_near_recovers_from_one_hiccup_without_any_link():
     w.near_us = lambda _: 250 * MS
     w.run_frames(1, every_us=80 * MS, first_seq=11)
     for _ in range(3):
-        w.scheduler.near.estimate.observe(250 * MS, w.now_us)  # what a stopped machine leaves behind
+        w.scheduler.near.estimate.observe(250 * MS)  # what a stopped machine leaves behind
     w.near_us = lambda _: 60 * MS
     w.run_frames(40, every_us=80 * MS, first_seq=12)
     assert w.share(AnsweredBy.NEAR, first_seq=15) == 1.0
