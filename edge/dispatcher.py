@@ -167,7 +167,7 @@ class Dispatcher(threading.Thread):
         estimate = way.link
         rtt_us = estimate.rtt_us or 0
         self._outbox.observe_live(
-            in_flight_bytes=way.in_flight_bytes,
+            in_flight_bytes=way.in_flight_bytes(now_us),
             over_budget=not way.breaker.in_budget,
             bytes_per_s=estimate.measured_bytes_per_us(now_us) * 1e6,
             queueing_us=max(0, rtt_us - estimate.rtt_min_us(now_us)),

@@ -18,6 +18,7 @@ FORGET_US = 2_000_000
 SAMPLE_EVERY_US = 300_000
 METERED_SAMPLE_EVERY_US = 1_000_000
 SHORT_SPAN_US = 1_000_000
+STALL = 2.0
 FRAME_OVERHEAD_BYTES = 200
 PING_BYTES = 150
 """Head, framing and TCP/IP around a payload; a ping and its answer."""
@@ -43,6 +44,7 @@ class FarWay:
         self._last_sent_us = 0
         self._short_us: int | None = None
         self._vanished = 0
+        self._free_us = 0.0  # when what was sent should have crossed
         self._crossed_us = 0  # what was sent until then is no longer on the link
 
     def __repr__(self) -> str:
@@ -50,18 +52,17 @@ class FarWay:
 
     # -- what may be sent ---------------------------------------------------------------------------------
 
-    @property
-    def in_flight_bytes(self) -> int:
-        """Bytes that have not crossed yet, or will go before a frame decided on now. A lane is one ordered
-        stream: whatever was sent before something answered has crossed, even if the worker still has it."""
-        return sum(
-            f.size_bytes for f in self.flights.values() if f.sent_us is None or f.sent_us > self._crossed_us
-        )
+    def in_flight_bytes(self, now_us: int) -> int:
+        """Bytes on the link, and those that will go before a frame decided on now."""
+        waiting = sum(f.size_bytes for f in self.flights.values() if f.sent_us is None)
+        return waiting + self._queued_bytes(now_us)
 
     def room_bytes(self, priority: Priority, now_us: int) -> int:
         """The largest payload that the worker's window and the data budget still have room for; 0 = none."""
-        if len(self.flights) >= self._credit.frames:
+        if len(self.flights) >= self._credit.frames or self._stalls(now_us):
             return 0
+        if self.flights and not self.link.measured_bytes_per_us(now_us):
+            return 0  # one frame at a time until one has shown what the link carries
         window_bytes = self._credit.bytes - sum(f.size_bytes for f in self.flights.values())
         budget_bytes = self.budget.left_bytes(priority, now_us)
         if budget_bytes is None:
@@ -86,7 +87,7 @@ class FarWay:
         return short and self.share.ahead(stream, now_us)
 
     def forecast(self, now_us: int) -> Forecast:
-        return self.link.forecast(in_flight_bytes=self.in_flight_bytes, now_us=now_us)
+        return self.link.forecast(in_flight_bytes=self.in_flight_bytes(now_us), now_us=now_us)
 
     # -- what goes out ------------------------------------------------------------------------------------
 
@@ -102,13 +103,16 @@ class FarWay:
     def sent(self, job: Job, now_us: int) -> None:
         """The frame leaves now, `job.size_bytes` long."""
         flight = job.flights[self.name]
-        flight.ahead_bytes = self._ahead_bytes(now_us)
+        flight.ahead_bytes = self._queued_bytes(now_us)
         flight.size_bytes = job.size_bytes
         flight.sent_us = now_us
         flight.connection = self._connection
         flight.nominal_us = self.link.nominal_us(
             size_bytes=job.size_bytes, in_flight_bytes=flight.ahead_bytes, now_us=now_us
         )
+        bytes_per_us = self.link.bytes_per_us(now_us)
+        self._free_us = max(self._free_us, float(now_us)) + job.size_bytes / bytes_per_us
+        flight.expected_us = self.forecast(now_us).completion_us(0)  # it is in flight itself by now
         self.budget.spend(job.size_bytes + FRAME_OVERHEAD_BYTES, now_us)
 
     def drop(self, job: Job) -> Flight | None:
@@ -184,7 +188,7 @@ class FarWay:
         sent_us = self.breaker.pings.sent_us(nonce)
         if sent_us is None or not self.breaker.pings.answered(nonce, now_us):
             return
-        ahead_bytes = self._ahead_bytes(sent_us)
+        ahead_bytes = self._sent_bytes(sent_us)
         self._crossed_us = max(self._crossed_us, sent_us)
         raw_us = now_us - sent_us - resident_us
         rtt_us = max(0, int(raw_us - ahead_bytes / self.link.bytes_per_us(now_us)))
@@ -204,10 +208,26 @@ class FarWay:
             return False
         return flight.connection != self._connection or now_us - flight.sent_us > FORGET_US
 
-    def _ahead_bytes(self, sent_us: int) -> int:
-        """Own bytes on the link ahead of something sent at `sent_us`."""
+    def _stalls(self, now_us: int) -> bool:
+        """A frame is out for twice as long as it should be: what is sent now would queue behind it."""
+        return any(
+            f.sent_us is not None
+            and not f.overdue
+            and f.sent_us > self._crossed_us
+            and now_us - f.sent_us > STALL * f.expected_us
+            for f in self.flights.values()
+        )
+
+    def _queued_bytes(self, now_us: int) -> int:
+        """What was sent and has not crossed: by the bandwidth, and never more than nothing answered speaks
+        for. A lane is one ordered stream: what was sent before something answered has crossed."""
+        left = (self._free_us - now_us) * self.link.bytes_per_us(now_us)
+        return min(int(max(0.0, left)), self._sent_bytes(now_us))
+
+    def _sent_bytes(self, until_us: int) -> int:
+        """Own bytes sent by `until_us` that nothing answered proves to have crossed."""
         return sum(
             f.size_bytes
             for f in self.flights.values()
-            if f.sent_us is not None and self._crossed_us < f.sent_us <= sent_us
+            if f.sent_us is not None and self._crossed_us < f.sent_us <= until_us
         )

@@ -34,6 +34,7 @@ class Flight:
     sent_us: int | None = None
     ahead_bytes: int = 0
     nominal_us: float = 0.0
+    expected_us: float = 0.0
     overdue: bool = False
     hopeless: bool = False
 

@@ -242,12 +242,13 @@ class World:
                 assert key not in self.given, f"{key} was answered and shed"
                 self._shed(key, reason.value)
             case actions.LateFar(key):
-                self.late_far.append(key)
+                if key not in self.given or self.given[key].by is not AnsweredBy.FAR:
+                    self.late_far.append(key)
             case actions.SendPing(link, nonce):
                 self.pings += 1
                 rtt_us = self.wires[link].rtt_us(now)
-                if rtt_us is not None:
-                    self.at(now + rtt_us, lambda: self._pong(link, nonce))
+                if rtt_us is not None:  # behind the frames: a lane is one ordered stream
+                    self.at(max(now, self.wires[link].free_us) + rtt_us, lambda: self._pong(link, nonce))
             case actions.OpenFresh(_, reason):
                 self.fresh += 1
                 self.fresh_reasons.append(reason)
