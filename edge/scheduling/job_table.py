@@ -187,6 +187,7 @@ class JobTable:
     def _miss(self, job: Job, now_us: int) -> None:
         """Nobody can answer in time: carried forward from the last answer, or said as it is."""
         if job.near is Near.RUNNING:
+            self._near.give_up(job, now_us)
             self.out.append(CancelNear(job.key))
         for flight in job.flights.values():
             if flight.sent_us is not None:

@@ -4,23 +4,27 @@ from edge.scheduling.quantile_window import QuantileWindow
 
 RUNS = 500
 QUANTILE = 0.995
+RECENT_RUNS = 15
 CLAMP = 3.0
 """guard ≤ CLAMP × p50, so that one stall of the machine does not end offloading."""
 
 
 class NearEstimate:
-    """Guard = p99.5 of the last 500 runs, at most three medians. `prior_us` serves before the first run."""
+    """Guard = p99.5 of the last 500 runs, at most three medians of the last 15: one stall moves it little, a
+    gateway that became slow or quick is believed after eight runs. `prior_us` serves before the first run."""
 
     def __init__(self, prior_us: int) -> None:
-        self._prior_us = prior_us
         self._runs = QuantileWindow(RUNS)
+        self._recent = QuantileWindow(RECENT_RUNS)
         self._guard_us = prior_us
         self._p50_us = prior_us
 
     def observe(self, run_us: int) -> None:
+        """A run took this long, or was given up after it."""
         self._runs.add(run_us)
-        self._p50_us = self._runs.quantile(0.5) or self._prior_us
-        tail_us = self._runs.quantile(QUANTILE) or self._prior_us
+        self._recent.add(run_us)
+        self._p50_us = self._recent.quantile(0.5) or 1
+        tail_us = self._runs.quantile(QUANTILE) or 1
         self._guard_us = max(1, min(tail_us, int(CLAMP * self._p50_us)))
 
     @property

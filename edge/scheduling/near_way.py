@@ -12,9 +12,9 @@ from edge.scheduling.job import Job, Near
 from edge.scheduling.near_estimate import NearEstimate
 from edge.scheduling.near_timeline import Key, NearTimeline
 from edge.scheduling.settings import SmallNear
-from pipelines.result import PRIORITIES, Priority, ShedReason, Status
+from pipelines.result import PRIORITIES, ShedReason, Status
 
-DEMAND_SPAN_US = 1_000_000
+RUNS_KEPT = 32
 
 
 class NearWay:
@@ -27,8 +27,9 @@ class NearWay:
         self.small_estimate = None if small is None or not exists else NearEstimate(small.prior_us)
         self.share = FairShare()
         self._running: Job | None = None
-        self._asked: dict[str, Key] = {}
-        self._demand: deque[tuple[int, Priority]] = deque()  # frames offered lately
+        self._started_us = 0
+        self._asked: dict[str, tuple[Key, int]] = {}  # the frame offered last and since when
+        self._ended: deque[tuple[int, int]] = deque(maxlen=RUNS_KEPT)  # (when, rank) of whole runs
 
     def reserve(self, job: Job, *, latest_end_us: int, now_us: int) -> bool:
         """Keep near time for `job` that ends by `latest_end_us`; False if there is none.
@@ -64,15 +65,15 @@ class NearWay:
     ) -> list[Job]:
         """A slot for `job` at the cost of less important frames: those that lost theirs, none if in vain.
 
-        Frames that still hope for far go first (`hopeful_only`: only they); a stream below its floor keeps
-        what it has.
+        Frames that still hope for far go first (`hopeful_only`: only they). Others are lost by it: they give
+        way only if their stream had more of near than its share; one below its floor keeps what it has.
         """
         weaker = [
             other
             for slot in self.timeline.slots
             if _rank(other := jobs[slot.key]) < _rank(job)
             and not self.share.starved(slot.key[0], now_us)
-            and (other.far_hoped or not hopeful_only)
+            and (other.far_hoped or (not hopeful_only and self._gives_way(other, job, now_us)))
         ]
         weaker.sort(key=lambda other: (not other.far_hoped, _rank(other), -other.deadline_us))
         before = self.timeline.slots
@@ -87,24 +88,24 @@ class NearWay:
         return []
 
     def asked(self, job: Job, now_us: int) -> None:
-        """A frame was offered; asked again, it counts once."""
+        """A frame was offered, perhaps not for the first time."""
         self.share.asked(job.key[0], job.priority, now_us)
-        if job.key != self._asked.get(job.key[0]):
-            self._asked[job.key[0]] = job.key
-            self._demand.append((now_us, job.priority))
-        while self._demand and now_us - self._demand[0][0] > DEMAND_SPAN_US:
-            self._demand.popleft()
+        first = self._asked.get(job.key[0])
+        if first is None or first[0] != job.key:
+            self._asked[job.key[0]] = (job.key, now_us)
 
     def why_shed(self, job: Job) -> ShedReason | None:
-        """Why `job` gets no answer although near could have given one: more frames come than near can run.
-        None if it is not that."""
-        p50_us = self.estimate.p50_us
-        if not self.exists or p50_us > job.answer_by_us - job.captured_us:
+        """Why `job` gets no answer although near works: while it waited near ran other frames. None if it is
+        not that."""
+        _, since_us = self._asked.get(job.key[0], (job.key, 0))
+        ran = [rank for ended_us, rank in self._ended if ended_us >= since_us]
+        if not ran:
             return None
-        if len(self._demand) * p50_us <= DEMAND_SPAN_US:
-            return None
-        above = any(PRIORITIES.index(priority) > _rank(job) for _, priority in self._demand)
-        return ShedReason.PRIORITY if above else ShedReason.OVERLOAD
+        return ShedReason.PRIORITY if max(ran) > _rank(job) else ShedReason.OVERLOAD
+
+    def _gives_way(self, other: Job, job: Job, now_us: int) -> bool:
+        rank = self.share.rank
+        return rank(other.key[0], other.priority, now_us) > rank(job.key[0], job.priority, now_us)
 
     def release(self, job: Job) -> None:
         self.timeline.release(job.key)
@@ -116,11 +117,14 @@ class NearWay:
         if job is not None:
             self.share.charge(job.key[0], run_us, now_us)
         if status is not Status.OK:
-            return
-        if job is not None and job.near_small and self.small_estimate is not None:
-            self.small_estimate.observe(run_us)
-        else:
-            self.estimate.observe(run_us)
+            return  # a run given up was counted when it was
+        if job is not None:
+            self._ended.append((now_us, _rank(job)))
+        self._estimate(small=job is not None and job.near_small).observe(run_us)
+
+    def give_up(self, job: Job, now_us: int) -> None:
+        """The run of `job` is stopped because its time is up: near takes at least so long."""
+        self._estimate(small=job.near_small).observe(now_us - self._started_us)
 
     def start_next(self, jobs: Mapping[Key, Job], now_us: int) -> StartNear | None:
         """The run to start now: a slot that is due, or an eager frame that is over before any other's slot."""
@@ -133,8 +137,9 @@ class NearWay:
             return None
         job = jobs[slot.key]
         job.near_small = self._must_be_small(job, now_us)
-        self.timeline.begin(slot.key, guard_us=self._guard_us(small=job.near_small), now_us=now_us)
+        self.timeline.begin(slot.key, guard_us=self._estimate(small=job.near_small).guard_us, now_us=now_us)
         self._running = job
+        self._started_us = now_us
         job.near = Near.RUNNING
         return StartNear(slot.key, min(now_us, slot.start_us), job.near_small)
 
@@ -143,9 +148,8 @@ class NearWay:
         first = self.timeline.first()
         return None if first is None or self._running is not None else first.start_us
 
-    def _guard_us(self, *, small: bool) -> int:
-        estimate = self.small_estimate if small and self.small_estimate is not None else self.estimate
-        return estimate.guard_us
+    def _estimate(self, *, small: bool) -> NearEstimate:
+        return self.small_estimate if small and self.small_estimate is not None else self.estimate
 
     def _must_be_small(self, job: Job, now_us: int) -> bool:
         """At its start a frame gets the full input if that still fits, whatever was reserved."""
@@ -161,7 +165,7 @@ class NearWay:
         for slot in self.timeline.slots:
             job = jobs[slot.key]
             if job.eager and self.timeline.fits_before_others(
-                slot.key, guard_us=self._guard_us(small=job.near_small), now_us=now_us
+                slot.key, guard_us=self._estimate(small=job.near_small).guard_us, now_us=now_us
             ):
                 return slot.key
         return None

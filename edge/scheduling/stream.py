@@ -17,8 +17,8 @@ class Stream:
         self._settings = settings
         self.cost = LadderCost(ladder, settings.pixels)
         self._ruled: tuple[Priority, int] | None = None
-        self._newest_us: int | None = None
-        self._answered_us: int | None = None
+        self._newest_us = 0
+        self._behind_us: int | None = None  # since when frames wait for an answer
         self._good_seq: int | None = None
 
     def priority(self, now_us: int) -> Priority:
@@ -33,10 +33,13 @@ class Stream:
         self._ruled = None if matched is None else (matched, now_us)
 
     def offered(self, captured_us: int) -> None:
-        self._newest_us = max(captured_us, self._newest_us or captured_us)
+        self._newest_us = max(captured_us, self._newest_us)
+        if self._behind_us is None:
+            self._behind_us = captured_us
 
     def answered(self, seq: int, captured_us: int, *, good: bool) -> None:
-        self._answered_us = max(captured_us, self._answered_us or captured_us)
+        if self._behind_us is not None:
+            self._behind_us = None if captured_us >= self._newest_us else max(captured_us, self._behind_us)
         if good:
             self._good_seq = max(seq, self._good_seq or seq)
 
@@ -46,7 +49,5 @@ class Stream:
 
     @property
     def lag_us(self) -> int:
-        """How much older the newest answered frame is than the newest captured one."""
-        if self._newest_us is None or self._answered_us is None:
-            return 0
-        return max(0, self._newest_us - self._answered_us)
+        """For how long frames have come without the newest answer catching up; 0 between frames in time."""
+        return 0 if self._behind_us is None else max(0, self._newest_us - self._behind_us)
