@@ -85,6 +85,7 @@ class FarSide:
             lambda: self._head_there(connection, key, head),
             purpose=Purpose.HEAD_LOST,
             number=number,
+            followed=True,
         )
         connection.up.send(
             size_bytes, lambda: self._worker.body(key), purpose=Purpose.FRAME_LOST, number=number

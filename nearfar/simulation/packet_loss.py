@@ -32,13 +32,25 @@ def packets_lost(
 
 
 def repair_us(
-    size_bytes: int, dice: Dice, *, rtt_us: int, share: float, purpose: Purpose, number: int
+    size_bytes: int,
+    dice: Dice,
+    *,
+    rtt_us: int,
+    share: float,
+    purpose: Purpose,
+    number: int,
+    followed: bool = False,
 ) -> int:
-    """How much later the message is complete, when some of it was lost with probability `share` a packet."""
+    """How much later the message is complete, when some of it was lost with probability `share` a packet.
+
+    `followed`: at least three packets of another message come right behind it.
+    """
     packets = packets_of(size_bytes)
     rto_us = LEAST_RTO_US + rtt_us
     fate = number * len(Purpose) + purpose
-    if packets == 1:
+    if followed:
+        late_us = rtt_us
+    elif packets == 1:
         late_us = rto_us
     elif dice.uniform(Purpose.WHICH_LOST, fate) * packets < packets - TAIL_PACKETS:
         late_us = rtt_us

@@ -12,6 +12,7 @@ from edge.scheduling.settings import LinkSettings, SchedulerSettings, StreamSett
 from nearfar.simulation.accuracies import Accuracies, constant_accuracies
 from nearfar.simulation.dice import Durations
 from nearfar.simulation.link_trace import LinkTrace
+from nearfar.simulation.run import SLOWEST_WARM_UP
 from nearfar.simulation.scenario import Scenario
 from pipelines.errors import ConfigError, Problem
 
@@ -74,7 +75,7 @@ def set_up(
         ladder=accuracies.ladder,
         links=(LinkSettings(name=next(iter(config.links), trace.name)),),
         near_accuracy=None if config.near is None else near_value,
-        near_prior_us=near.median_us,
+        near_prior_us=near.at(SLOWEST_WARM_UP),
         fall_back_above_us=config.rtt_budget.fall_back_above,
         return_below_us=config.rtt_budget.return_below,
     )

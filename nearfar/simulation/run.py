@@ -12,6 +12,8 @@ from nearfar.simulation.gateway import Gateway
 from nearfar.simulation.outcome import Outcome
 from nearfar.simulation.scenario import Scenario, World
 
+SLOWEST_WARM_UP = 0.9
+"""An agent starts from the slowest of a few warm-up runs; as a quantile."""
 AFTERMATH_US = 1_000_000
 """So long late results may still come after the last deadline."""
 
@@ -62,7 +64,7 @@ def settings_for(
         margin_us=margin_us,
         ladder=accuracies.ladder,
         near_accuracy=round(accuracies.near.f1, 4),
-        near_prior_us=scenario.near.median_us,
+        near_prior_us=scenario.near.at(SLOWEST_WARM_UP),
         fall_back_above_us=scenario.deadline_us,
         return_below_us=scenario.deadline_us // 2,
         policy=policy,

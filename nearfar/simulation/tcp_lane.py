@@ -30,6 +30,7 @@ class _Message:
     purpose: Purpose
     number: int
     arrived: Callable[[], None]
+    followed: bool
 
 
 class TcpLane:
@@ -58,13 +59,17 @@ class TcpLane:
         purpose: Purpose,
         number: int,
         least_rto_us: int = LEAST_RTO_US,
+        followed: bool = False,
     ) -> None:
-        """`arrived` is called when the message is there whole; `purpose` and `number` decide its fate."""
+        """`arrived` is called when the message is there whole; `purpose` and `number` decide its fate.
+
+        `followed`: a longer message is sent right behind it.
+        """
         if self._closed:
             return
         if not self._waiting and not self._stalled:
             self._rto_us = max(least_rto_us, LEAST_RTO_US + self._rtt_us(self._clock.now_us))
-        self._waiting.append(_Message(size_bytes, purpose, number, arrived))
+        self._waiting.append(_Message(size_bytes, purpose, number, arrived, followed))
         self._flush()
 
     def close(self) -> None:
@@ -141,6 +146,7 @@ class TcpLane:
                     share=share,
                     purpose=message.purpose,
                     number=message.number,
+                    followed=message.followed,
                 )
                 if lost
                 else rtt_us
