@@ -67,6 +67,14 @@ def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     help="A trace for the way back, else 40 Mbit/s.",
 )
 @click.option(
+    "--loss",
+    type=click.FloatRange(0, 0.5),
+    help="Share of packets lost each way, e.g. 0.01; else the trace's.",
+)
+@click.option(
+    "--jitter", callback=_duration, metavar="DURATION", help="Standard deviation each way; else the trace's."
+)
+@click.option(
     "--format",
     "fmt",
     type=click.Choice(("mahimahi", "mbit", "csv", "schedule")),
@@ -95,6 +103,8 @@ def command(
     worker_time: int | None,
     rtt: int,
     down: Path | None,
+    loss: float | None,
+    jitter: int | None,
     fmt: str | None,
     accuracies_file: Path | None,
     json_to: str | None,
@@ -117,6 +127,10 @@ def command(
     accuracies = None if accuracies_file is None else read_accuracies(accuracies_file)
     assumed = Assumed(frames=frames, seed=seed, fps=fps, near_us=near_time, worker_us=worker_time)
     links = [read_trace(path, fmt=fmt, rtt_us=rtt, down=down) for path in traces]
+    if loss is not None:
+        links = [link.with_loss(loss) for link in links]
+    if jitter is not None:
+        links = [link.with_jitter(jitter) for link in links]
     found: list[Summary] = []
     closed: dict[str, dict[str, float]] = {}
     for link in links:

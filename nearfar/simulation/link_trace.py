@@ -44,9 +44,6 @@ class LinkTrace:
         """The round trip of a small packet on an empty link."""
         return int(self.up.delay_us.at(at_us) + self.down.delay_us.at(at_us))
 
-    def dead(self, at_us: int) -> bool:
-        return self.up.outage.at(at_us) > 0 or self.down.outage.at(at_us) > 0
-
     def with_loss(self, share: float, *, burst_packets: float = 1.0) -> "LinkTrace":
         """The same link losing `share` of the packets of each direction."""
         loss = Steps.constant(share)

@@ -11,9 +11,9 @@ from cloud.scheduling.admission import PayloadLimits, QueueState, judge
 from cloud.scheduling.credits import Credits, Loan
 from cloud.scheduling.queue import EdfQueue, Ticket
 from edge.scheduling.near_timeline import Key
+from edge.scheduling.quantile_window import QuantileWindow
 from nearfar.simulation.clock import Clock
 from pipelines.result import Load, WorkerTiming
-from pipelines.windows import SampleWindow
 from protos.wire.live import FrameHead
 from protos.wire.session import Credit, RejectReason
 
@@ -67,9 +67,9 @@ class WorkerModel:
         self._waiting_frames = 0
         self._waiting_bytes = 0
         self._running: tuple[Job, int] | None = None
-        self._services = SampleWindow(SERVICE_SAMPLES)
+        self._services = QuantileWindow(SERVICE_SAMPLES)
         self._p50_us = self._p95_us = seen_us
-        self._services.add(seen_us, 0)
+        self._services.add(seen_us)
         self.served = 0
 
     def welcome(self) -> Credit:
@@ -162,9 +162,9 @@ class WorkerModel:
         now_us = self._clock.now_us
         self._running = None
         self.served += 1
-        self._services.add(service_us, now_us)
-        self._p50_us = int(self._services.quantile(0.5, now_us) or 0)
-        self._p95_us = int(self._services.quantile(0.95, now_us) or 0)
+        self._services.add(service_us)
+        self._p50_us = self._services.quantile(0.5) or 0
+        self._p95_us = self._services.quantile(0.95) or 0
         self._end(job)
         timing = WorkerTiming(
             head_mono_us=job.head_us,

@@ -3,10 +3,9 @@
 It carries out actions exactly as the dispatcher does and checks the promises while it runs.
 """
 
-import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import count, pairwise
+from itertools import pairwise
 
 from edge.scheduling import actions
 from edge.scheduling.far_way import FarWay
@@ -14,6 +13,7 @@ from edge.scheduling.near_timeline import Key
 from edge.scheduling.rung import Rung
 from edge.scheduling.scheduler import Scheduler
 from edge.scheduling.settings import LinkSettings, SchedulerSettings, StreamSettings
+from nearfar.simulation.clock import Clock
 from pipelines.result import AnsweredBy, Load, Status, WorkerTiming
 from protos.wire.session import Credit
 
@@ -68,7 +68,7 @@ class World:
     encode_us: int = 2 * MS
     commit_us: int | None = 200
     confidence: Callable[[Key], float | None] = lambda _: 0.5
-    now_us: int = 1_000_000
+    clock: Clock = field(default_factory=lambda: Clock(1_000_000))
     wires: dict[str, Wire] = field(default_factory=dict)
     given: dict[Key, actions.Give] = field(default_factory=dict)
     released: dict[Key, tuple[int, AnsweredBy]] = field(default_factory=dict)
@@ -85,13 +85,15 @@ class World:
     offloaded: list[tuple[int, Key, bool]] = field(default_factory=list)
     sent_over: list[tuple[int, Key, str]] = field(default_factory=list)
     rungs: dict[Key, int] = field(default_factory=dict)
-    _events: list[tuple[int, int, Callable[[], list[actions.Action] | None]]] = field(default_factory=list)
-    _order: "count[int]" = field(default_factory=count)
     _cancelled: set[Key] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for name in self.scheduler.ways:
             self.wires.setdefault(name, Wire())
+
+    @property
+    def now_us(self) -> int:
+        return self.clock.now_us
 
     @property
     def rtt_us(self) -> Callable[[int], int | None]:
@@ -122,7 +124,7 @@ class World:
         return sum(wire.sent_bytes for wire in self.wires.values())
 
     def at(self, when_us: int, what: Callable[[], list[actions.Action] | None]) -> None:
-        heapq.heappush(self._events, (max(when_us, self.now_us), next(self._order), what))
+        self.clock.at(when_us, lambda: self.do(what() or []))
 
     def connect(self, link: str | None = None, connection: int = 1) -> None:
         for name in [link] if link else list(self.wires):
@@ -144,7 +146,7 @@ class World:
     def run_until(self, end_us: int) -> None:
         while True:
             due_us = self.scheduler.next_us()
-            event_us = self._events[0][0] if self._events else None
+            event_us = self.clock.next_us()
             up_us = min(
                 (
                     self.deadlines[k] - self.scheduler.wake_up.margin_us
@@ -155,13 +157,11 @@ class World:
             )
             next_us = min((t for t in (due_us, event_us, up_us) if t is not None), default=end_us + 1)
             if next_us > end_us:
-                self.now_us = max(self.now_us, end_us)
+                self.clock.advance(max(self.now_us, end_us))
                 return
             stuck = next_us <= self.now_us and event_us != next_us
-            self.now_us = max(self.now_us, next_us)
-            if event_us is not None and event_us <= self.now_us:
-                _, _, what = heapq.heappop(self._events)
-                self.do(what() or [])
+            self.clock.advance(max(self.now_us, next_us))
+            if self.clock.run_due():
                 stuck = False
             if due_us is not None and due_us <= self.now_us:
                 self.do(self.scheduler.tick(self.now_us))

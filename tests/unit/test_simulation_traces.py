@@ -108,7 +108,7 @@ def test_a_netlab_schedule_moves_delay_rate_and_outage(tmp_path):
     trace = read_trace(written(tmp_path, text))
     assert trace.rtt_us(0) == 20 * MS
     assert trace.rtt_us(7_000_000) == 50 * MS
-    assert [trace.dead(t * 1_000_000) for t in (4, 5, 6)] == [False, True, False]
+    assert [trace.up.outage.at(t * 1_000_000) for t in (4, 5, 6)] == [0, 1, 0]
 
 
 def test_a_schedule_that_repeats_does_so_for_ever(tmp_path):
@@ -123,7 +123,16 @@ def test_a_held_link_carries_nothing_and_loses_nothing(tmp_path):
     text = '[{"t": 0, "up": {"rate_mbit": 8}}, {"t": 1, "up": {"outage": "hold"}}, {"t": 2, "up": {"outage": false}}]'
     trace = read_trace(written(tmp_path, text))
     assert trace.up.capacity.reached_us(1_000_001) > 2_000_000
-    assert not trace.dead(1_500_000)
+    assert trace.up.outage.at(1_500_000) == 0
+
+
+def test_loss_and_jitter_can_be_laid_over_any_trace(tmp_path):
+    trace = read_trace(written(tmp_path, "8.5\n8\n")).with_loss(0.02, burst_packets=4).with_jitter(5 * MS)
+    for way in (trace.up, trace.down):
+        assert way.loss.at(0) == 0.02
+        assert way.burst_packets == 4
+        assert way.jitter_us.at(0) == 5 * MS
+    assert trace.up.capacity.offered(1_000_000) == pytest.approx(1_062_500)
 
 
 def test_a_file_of_its_own_rules_the_way_back(tmp_path):
