@@ -43,9 +43,9 @@ class State:
 
 
 class Oracle:
-    """Over one link, the scenario's first. `margin_us`: how long before the deadline an answer is out.
+    """Over the one link of the scenario. `margin_us`: how long before the deadline an answer is out.
 
-    `most_states`: how many states are kept after each frame; 1 = greedy.
+    `most_states`: how many states are kept after each frame; 1 = greedy. ValueError for several links.
     """
 
     def __init__(
@@ -56,6 +56,8 @@ class Oracle:
         most_states: int = MOST_STATES,
         knows_pictures: bool = True,
     ) -> None:
+        if len(scenario.links) != 1:
+            raise ValueError("the oracle knows one link")
         self._world = World(scenario)
         self._accuracies: Accuracies = scenario.accuracies
         self._trace = scenario.links[0]

@@ -125,7 +125,7 @@ class TcpLane:
             number=message.number,
         )
         dropped = max(0.0, min(float(size_bytes), self._window) - self._bottleneck.room(now_us))
-        last_us = self._bottleneck.serve(size_bytes + dropped + lost * SEGMENT_BYTES, now_us)
+        last_us = self._bottleneck.serve(size_bytes + lost * SEGMENT_BYTES, now_us)
         if last_us >= NEVER_US:
             self._stalled = True  # the link carries nothing any more
             return
@@ -148,7 +148,7 @@ class TcpLane:
                     number=message.number,
                     followed=message.followed,
                 )
-                if lost
+                if lost or size_bytes <= SEGMENT_BYTES
                 else rtt_us
             )
         self._arrived_us = max(self._arrived_us, there_us + self._bottleneck.flight_us(last_us))

@@ -1,5 +1,7 @@
 """The link in virtual time behaves as TCP over a bottleneck does."""
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -8,6 +10,7 @@ from nearfar.simulation.dice import Dice, Durations, Purpose
 from nearfar.simulation.link_model import Connection, LinkModel
 from nearfar.simulation.link_trace import LinkTrace
 from nearfar.simulation.packet_loss import packets_lost, repair_us
+from nearfar.simulation.steps import Steps
 from tests.support.simulated import MS, S, link
 
 
@@ -128,16 +131,18 @@ def test_attempts_into_a_blackhole_are_given_up_and_made_again():
 
 
 def test_a_queue_that_is_full_drops_the_tail_and_costs_a_round_trip():
-    lean, deep = Wire(link(mbit=1, rtt_ms=40)), Wire(link(mbit=1, rtt_ms=40))
-    for wire, others in ((lean, 0), (deep, 6)):
+    shallow = link(mbit=1, rtt_ms=40)  # 200 ms hold 25 kB
+    roomy = replace(shallow, up=replace(shallow.up, queue_bytes=Steps.constant(1_000_000)))
+    arrived_us = []
+    for trace in (shallow, roomy):
+        wire = Wire(trace)
         wire.run(1 * S)
-        for i in range(others):
-            wire.send(100 + i, 12_000)
-        wire.send(1, 12_000)
+        for number in range(4):
+            wire.send(number, 12_000)
         wire.run(30 * S)
-    alone_us, behind_us = lean.arrived[1] - 1 * S, deep.arrived[1] - 1 * S
-    assert behind_us > 7 * (alone_us - 20 * MS)
-    assert deep.model.up.carried_bytes > 7 * 12_000 + 1_000
+        arrived_us.append(wire.arrived[3])
+        assert wire.model.up.carried_bytes < 48_000 + 1_000
+    assert arrived_us[0] - arrived_us[1] == 40 * MS
 
 
 def test_loss_costs_a_round_trip_in_the_middle_and_a_time_out_for_a_single_packet():
