@@ -2,7 +2,7 @@
 
 Over budget when 2 of the last 3 round trips are above the band, when an overdue frame and a missed ping
 coincide, or after 3 missed pings. Back after `needed` consecutive probes (real frames) below the band;
-flapping doubles `needed`, quiet time resets it. On metered links pings and probes back off. Sans-IO.
+flapping doubles `needed`, it decays within 5 s. On metered links pings and probes back off. Sans-IO.
 """
 
 from collections import deque
@@ -14,10 +14,12 @@ FRESH_EVERY_US = 500_000
 VANISHED_FRESH_EVERY_US = 5_000_000
 PROBE_LOST_US = 1_000_000  # whatever became of it, another may go
 PROBES_TO_RETURN = 2
-MOST_PROBES_TO_RETURN = 16
+MOST_PROBES_TO_RETURN = 8
 FLAP_SPAN_US = 5_000_000
 METERED_PATIENCE_US = 10_000_000
 METERED_EVERY_US = 5_000_000
+
+VANISH = "pings pass but frames vanish"
 
 
 class Breaker:
@@ -41,6 +43,7 @@ class Breaker:
         self._next_probe_us = 0
         self._good_probes = 0
         self._needed = PROBES_TO_RETURN
+        self._tripped_us = 0
         self._returned_us: int | None = None
         self._last_rtt: tuple[int, int] | None = None  # (rtt_us, at_us)
 
@@ -93,15 +96,17 @@ class Breaker:
     def frames_vanish(self, now_us: int) -> None:
         """Pings pass while frames do not come back: large packets are lost on the way. A fresh connection may
         find another way or a smaller packet size, so one is asked for."""
-        self._trip(now_us, "pings pass but frames vanish")
-        self.reason = "pings pass but frames vanish"
+        self._trip(now_us, VANISH)
+        self.reason = VANISH
         self._vanished = True
 
     # -- pings --------------------------------------------------------------------------------------------
 
-    def ping_due(self, now_us: int) -> int | None:
-        """The nonce to send now, or None."""
-        return self.pings.due(now_us, self._every_us(now_us)) if self.connected else None
+    def ping_due(self, now_us: int, *, excused_us: int = 0) -> int | None:
+        """The nonce to send now, or None. `excused_us`: own bytes ahead of it take so long."""
+        if not self.connected:
+            return None
+        return self.pings.due(now_us, self._every_us(now_us), excused_us=excused_us)
 
     def check(self, now_us: int) -> str | None:
         """Count pings that are late by now; why a fresh connection should be opened, None if it need not."""
@@ -112,20 +117,13 @@ class Breaker:
         silent = self.pings.silent(now_us)
         if silent:
             self._trip(now_us, "link silent")
-            self.reason = "link silent"
+            self.reason = "link silent" if self.reason != VANISH else VANISH
         if not (silent or self._vanished) or now_us < self._fresh_us:
             return None
         every_us = max(FRESH_EVERY_US, self._every_us(now_us)) if silent else VANISHED_FRESH_EVERY_US
         self._fresh_us = now_us + every_us
         self._vanished = False
         return self.reason
-
-    def pings_pass(self, *, since_us: int) -> bool:
-        """Whether a round trip inside the band was measured after `since_us`."""
-        if self._last_rtt is None:
-            return False
-        rtt_us, at_us = self._last_rtt
-        return rtt_us <= self._above_us and at_us > since_us
 
     def next_us(self) -> int | None:
         """When `ping_due` or `check` has to be asked again."""
@@ -165,7 +163,7 @@ class Breaker:
             self._good_probes = 0
             return False
         self._good_probes += 1
-        if self._good_probes < self._needed:
+        if self._good_probes < self._probes_needed(now_us):
             return False
         self._enter(now_us)
         return True
@@ -177,13 +175,15 @@ class Breaker:
         patient = self.in_budget or now_us - self._over_since_us < METERED_PATIENCE_US
         return PING_EVERY_US if patient or not self._metered else METERED_EVERY_US
 
+    def _probes_needed(self, now_us: int) -> int:
+        """Twice as many for each trip soon after a return; forgotten again within 5 s."""
+        halvings = (now_us - self._tripped_us) // (FLAP_SPAN_US // 2)
+        return max(PROBES_TO_RETURN, self._needed >> min(halvings, 8))
+
     def _judge(self, *, above: bool, now_us: int, words: str) -> None:
         self._last_three.append(above)
         if above and sum(self._last_three) >= 2:
             self._trip(now_us, words)
-        quiet = self._returned_us is not None and now_us - self._returned_us > FLAP_SPAN_US
-        if self.in_budget and quiet:
-            self._needed = PROBES_TO_RETURN
 
     def _enter(self, now_us: int) -> None:
         self.in_budget = True
@@ -201,7 +201,9 @@ class Breaker:
             return
         returned_us = self._returned_us
         flapping = returned_us is not None and now_us - returned_us < FLAP_SPAN_US
-        self._needed = min(self._needed * 2, MOST_PROBES_TO_RETURN) if flapping else PROBES_TO_RETURN
+        needed = self._probes_needed(now_us) * (2 if flapping else 1)
+        self._needed = min(needed, MOST_PROBES_TO_RETURN)
+        self._tripped_us = now_us
         self._next_probe_us = now_us + PROBE_EVERY_US
         self._over_since_us = now_us
         self.in_budget = False

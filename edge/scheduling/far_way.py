@@ -7,18 +7,21 @@ from edge.scheduling.breaker import Breaker
 from edge.scheduling.data_budget import DataBudget
 from edge.scheduling.fair_share import FairShare
 from edge.scheduling.job import Flight, Job
-from edge.scheduling.link_estimate import Forecast, LinkEstimate
+from edge.scheduling.link_estimate import RTT_MIN_SPAN_US, Forecast, LinkEstimate
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.settings import LinkSettings
 from pipelines.result import Load, Priority, WorkerTiming
+from pipelines.windows import MinWindow
 from protos.wire.session import Credit
 
 VANISHED_FRAMES = 3
+VANISHED_AFTER_US = 300_000
 FORGET_US = 2_000_000
 SAMPLE_EVERY_US = 300_000
 METERED_SAMPLE_EVERY_US = 1_000_000
 SHORT_SPAN_US = 1_000_000
 STALL = 2.0
+MUTE_CONNECTIONS = 2
 FRAME_OVERHEAD_BYTES = 200
 PING_BYTES = 150
 """Head, framing and TCP/IP around a payload; a ping and its answer."""
@@ -43,7 +46,13 @@ class FarWay:
         self._connection = 0
         self._last_sent_us = 0
         self._short_us: int | None = None
+        self._band_us = fall_back_above_us
+        self._prompt_ping_us = 0  # when the last ping went that was answered inside the band
         self._vanished = 0
+        self._pongs = self._replies = self._frames = 0  # on this connection
+        self._mute_connections = 0  # in a row, that answered pings and no frame
+        self._one_way = MinWindow(RTT_MIN_SPAN_US)  # of heads, on two clocks: only differences count
+        self._last_body_us = -(1 << 62)
         self._free_us = 0.0  # when what was sent should have crossed
         self._crossed_us = 0  # what was sent until then is no longer on the link
 
@@ -67,7 +76,8 @@ class FarWay:
         budget_bytes = self.budget.left_bytes(priority, now_us)
         if budget_bytes is None:
             return window_bytes
-        return min(window_bytes, budget_bytes - FRAME_OVERHEAD_BYTES)
+        waiting = [f.size_bytes + FRAME_OVERHEAD_BYTES for f in self.flights.values() if f.sent_us is None]
+        return min(window_bytes, budget_bytes - sum(waiting) - FRAME_OVERHEAD_BYTES)
 
     def sample_due(self, now_us: int) -> bool:
         """Nothing was sent for a while: without samples a link never looks better than it did."""
@@ -107,6 +117,7 @@ class FarWay:
         flight.size_bytes = job.size_bytes
         flight.sent_us = now_us
         flight.connection = self._connection
+        self._frames += 1
         flight.nominal_us = self.link.nominal_us(
             size_bytes=job.size_bytes, in_flight_bytes=flight.ahead_bytes, now_us=now_us
         )
@@ -129,7 +140,8 @@ class FarWay:
 
     def ping(self, now_us: int) -> int | None:
         """The nonce of a ping to send now."""
-        nonce = self.breaker.ping_due(now_us)
+        ahead_us = self._sent_bytes(now_us) / self.link.bytes_per_us(now_us)
+        nonce = self.breaker.ping_due(now_us, excused_us=int(STALL * ahead_us))
         if nonce is not None:
             self.budget.spend(PING_BYTES, now_us)
         return nonce
@@ -142,6 +154,8 @@ class FarWay:
         self.breaker.heard(now_us)
         if of_a_frame:
             self._vanished = 0
+            self._replies += 1
+            self._mute_connections = 0
 
     def arrived(self, job: Job, timing: WorkerTiming, now_us: int) -> None:
         """A result of a frame that was under way here."""
@@ -149,7 +163,7 @@ class FarWay:
         if flight is None or flight.sent_us is None:
             return
         self._crossed_us = max(self._crossed_us, flight.sent_us)
-        ahead_us = flight.ahead_bytes / self.link.bytes_per_us(now_us)
+        own_us = self._own_wait_us(flight.sent_us, timing)
         rtt_us = self.link.observe_frame(
             size_bytes=flight.size_bytes,
             sent_us=flight.sent_us,
@@ -158,8 +172,7 @@ class FarWay:
             timing=timing,
             frame=job.key,
         )
-        # Own bytes queued ahead are not the link's round trip; as an estimate they excuse, no more.
-        rtt_us = max(0, int(rtt_us - ahead_us))
+        rtt_us = max(0, rtt_us - own_us)  # own bytes queued ahead are not the link's round trip
         self.breaker.round_trip(rtt_us, now_us, live=True)
         if flight.probe and self.breaker.probe_ended(job.key, rtt_us=rtt_us, now_us=now_us):
             self.link.forget_slowness(now_us, keep=2)
@@ -175,8 +188,17 @@ class FarWay:
         self.breaker.frame_overdue(now_us)
         if flight.probe:
             self.breaker.probe_ended(job.key, rtt_us=None, now_us=now_us)
+
+    def look_for_vanished(self, flight: Flight, now_us: int) -> None:
+        """A frame of which nothing was heard for long, while pings sent after it were answered at once, is
+        gone; several in a row and the link carries nothing large."""
+        if flight.vanished or not flight.overdue or flight.sent_us is None:
+            return
+        if now_us - flight.sent_us < VANISHED_AFTER_US or self._prompt_ping_us <= flight.sent_us:
+            return
+        flight.vanished = True
         self._vanished += 1
-        if self._vanished >= VANISHED_FRAMES and self.breaker.pings_pass(since_us=flight.sent_us):
+        if self._vanished >= VANISHED_FRAMES:
             self._vanished = 0
             self.breaker.frames_vanish(now_us)
 
@@ -190,15 +212,27 @@ class FarWay:
             return
         ahead_bytes = self._sent_bytes(sent_us)
         self._crossed_us = max(self._crossed_us, sent_us)
+        self._pongs += 1
         raw_us = now_us - sent_us - resident_us
-        rtt_us = max(0, int(raw_us - ahead_bytes / self.link.bytes_per_us(now_us)))
+        if raw_us <= self._band_us:
+            self._prompt_ping_us = max(self._prompt_ping_us, sent_us)
+        rtt_us = max(0, int(raw_us - STALL * ahead_bytes / self.link.bytes_per_us(now_us)))
         # What is subtracted is an estimate: it may excuse a round trip, it must not make a minimum.
         self.link.observe_rtt(raw_us, now_us)
         self.breaker.round_trip(rtt_us, now_us, live=False)
 
     def welcomed(self, connection: int, credit: Credit, now_us: int) -> None:
+        # Where large packets are lost, TCP also keeps back the pings behind them: each new connection answers
+        # pings until its first frame, then falls silent.
+        if self._pongs and self._frames and not self._replies:
+            self._mute_connections += 1
+        self._pongs = self._replies = self._frames = 0
+        if self._mute_connections >= MUTE_CONNECTIONS:
+            self.breaker.frames_vanish(now_us)
         self._connection = connection
         self._credit = credit
+        self._last_body_us = -(1 << 62)  # another worker may speak now, on another clock
+        self._one_way = MinWindow(RTT_MIN_SPAN_US)
         self.breaker.welcomed(now_us)
 
     def left_behind(self, job: Job, flight: Flight, now_us: int) -> bool:
@@ -207,6 +241,18 @@ class FarWay:
         if job.given is None or flight.sent_us is None:
             return False
         return flight.connection != self._connection or now_us - flight.sent_us > FORGET_US
+
+    def _own_wait_us(self, sent_us: int, timing: WorkerTiming) -> int:
+        """How long a frame's head waited for the own frame before it: the lane is one ordered stream, so no
+        head arrives before that body. One-way delays are compared with their minimum only, which leaves
+        neither clock's offset in."""
+        delay_us = timing.head_mono_us - sent_us
+        self._one_way.add(delay_us, sent_us)
+        least_us = self._one_way.value(sent_us)
+        undelayed_us = sent_us + int(delay_us if least_us is None else least_us)
+        wait_us = max(0, min(timing.head_mono_us, self._last_body_us) - undelayed_us)
+        self._last_body_us = timing.body_mono_us
+        return wait_us
 
     def _stalls(self, now_us: int) -> bool:
         """A frame is out for twice as long as it should be: what is sent now would queue behind it."""

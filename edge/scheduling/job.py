@@ -36,6 +36,7 @@ class Flight:
     nominal_us: float = 0.0
     expected_us: float = 0.0
     overdue: bool = False
+    vanished: bool = False
     hopeless: bool = False
 
 

@@ -12,7 +12,7 @@ class Pings:
 
     def __init__(self, *, missed_after_us: int) -> None:
         self._missed_after_us = missed_after_us
-        self._sent: dict[int, int] = {}  # nonce -> sent_us, unanswered
+        self._sent: dict[int, tuple[int, int]] = {}  # unanswered nonce -> (sent, late from)
         self._missed: set[int] = set()
         self._next_nonce = 1
         self._next_us = 0
@@ -48,18 +48,19 @@ class Pings:
         if not self._sent:
             self._next_us = min(self._next_us, now_us)
 
-    def due(self, now_us: int, every_us: int) -> int | None:
-        """The nonce to send now, or None."""
+    def due(self, now_us: int, every_us: int, *, excused_us: int = 0) -> int | None:
+        """The nonce to send now, or None. `excused_us`: own bytes ahead of it take so long."""
         if now_us < self._next_us:
             return None
         nonce = self._next_nonce
         self._next_nonce += 1
-        self._sent[nonce] = now_us
+        self._sent[nonce] = (now_us, now_us + self._missed_after_us + excused_us)
         self._next_us = now_us + every_us
         return nonce
 
     def sent_us(self, nonce: int) -> int | None:
-        return self._sent.get(nonce)
+        sent = self._sent.get(nonce)
+        return None if sent is None else sent[0]
 
     def answered(self, nonce: int, now_us: int) -> bool:
         """Whether `nonce` was out; it and all older ones are settled."""
@@ -75,8 +76,8 @@ class Pings:
         """How many became late since this was asked last."""
         late = [
             nonce
-            for nonce, sent_us in self._sent.items()
-            if nonce not in self._missed and now_us - sent_us >= self._missed_after_us
+            for nonce, (_, late_us) in self._sent.items()
+            if nonce not in self._missed and now_us >= late_us
         ]
         self._missed.update(late)
         return len(late)
@@ -90,7 +91,4 @@ class Pings:
 
     def next_us(self) -> int:
         """When `due` or `late` has to be asked again."""
-        for nonce, sent_us in self._sent.items():  # in the order they went out
-            if nonce not in self._missed:
-                return min(self._next_us, sent_us + self._missed_after_us)
-        return self._next_us
+        return min([self._next_us, *[late for n, (_, late) in self._sent.items() if n not in self._missed]])
