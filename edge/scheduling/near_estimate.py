@@ -7,6 +7,9 @@ QUANTILE = 0.995
 RECENT_RUNS = 15
 CLAMP = 3.0
 """guard ≤ CLAMP × p50, so that one stall of the machine does not end offloading."""
+CAUTION = 0.25
+CAUTIOUS_RUNS = 50
+"""A tail of few runs is not yet a tail: the guard is that much longer at first, less with every run."""
 
 
 class NearEstimate:
@@ -16,7 +19,7 @@ class NearEstimate:
     def __init__(self, prior_us: int) -> None:
         self._runs = QuantileWindow(RUNS)
         self._recent = QuantileWindow(RECENT_RUNS)
-        self._guard_us = prior_us
+        self._guard_us = int(prior_us * (1.0 + CAUTION))
         self._p50_us = prior_us
 
     def observe(self, run_us: int) -> None:
@@ -24,7 +27,8 @@ class NearEstimate:
         self._runs.add(run_us)
         self._recent.add(run_us)
         self._p50_us = self._recent.quantile(0.5) or 1
-        tail_us = self._runs.quantile(QUANTILE) or 1
+        caution = CAUTION * max(0.0, 1.0 - len(self._runs) / CAUTIOUS_RUNS)
+        tail_us = int((self._runs.quantile(QUANTILE) or 1) * (1.0 + caution))
         self._guard_us = max(1, min(tail_us, int(CLAMP * self._p50_us)))
 
     @property
