@@ -38,7 +38,7 @@ def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     multiple=True,
     help="Only this one; repeatable. Left out: all, and what could be had with the future known.",
 )
-@click.option("--frames", type=click.IntRange(1, 10_000_000), default=3000, show_default=True)
+@click.option("--frames", type=click.IntRange(1, 1_000_000), default=3000, show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--fps", type=click.FloatRange(0.1, 1000), help="Default: what the sources say, else 15.")
 @click.option(

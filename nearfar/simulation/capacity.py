@@ -35,10 +35,6 @@ class Opportunities:
         self._stamps_us = list(stamps_us)
         self._period_us = stamps_us[-1]
 
-    @property
-    def period_us(self) -> int:
-        return self._period_us
-
     def offered(self, at_us: int) -> float:
         if at_us < 0:
             return 0.0

@@ -36,7 +36,6 @@ class Purpose(IntEnum):
 
 class Dice:
     def __init__(self, seed: int) -> None:
-        self.seed = seed
         self._start = _mixed(seed & _MASK)
 
     def uniform(self, purpose: Purpose, number: int) -> float:

@@ -65,7 +65,7 @@ class FarSide:
             return
         # Its own bytes are in flight already, as the scheduler counts them: asking for none asks for this frame.
         p = self._scheduler.ways[self.name].forecast(now_us).p_on_time(0, answer_by_us - now_us)
-        sent = Sent(key, now_us, p, action.probe, answer_by_us, size_bytes)
+        sent = Sent(key, now_us, p, action.probe, answer_by_us)
         self._outcome.sent.append(sent)
         self._outcome.up_bytes += HEAD_BYTES + size_bytes
         self._sent[key] = sent
@@ -108,7 +108,6 @@ class FarSide:
         connection = self.link.current
         if connection is None:
             return
-        self._outcome.pings += 1
         self._outcome.up_bytes += PING_BYTES
 
         def there() -> None:

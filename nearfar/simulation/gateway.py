@@ -126,8 +126,8 @@ class Gateway:
                 self._far[link].cancel(key)
             case actions.SendPing(link, nonce):
                 self._far[link].ping(nonce)
-            case actions.OpenFresh(link, reason):
-                self._outcome.fresh.append((self._clock.now_us, reason))
+            case actions.OpenFresh(link):
+                self._outcome.fresh_connections += 1
                 self._far[link].open_fresh()
             case actions.StartNear(key, _, small):
                 self._start_near(key, small=small)

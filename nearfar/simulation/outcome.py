@@ -29,7 +29,6 @@ class Sent:
     p: float
     probe: bool
     answer_by_us: int
-    size_bytes: int
     arrived_us: int | None = None
 
 
@@ -46,6 +45,5 @@ class Outcome:
     up_bytes: int = 0
     carried_bytes: int = 0
     late_far: int = 0
-    pings: int = 0
-    fresh: list[tuple[int, str]] = field(default_factory=list)
+    fresh_connections: int = 0
     rejected: dict[str, int] = field(default_factory=dict)

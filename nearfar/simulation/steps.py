@@ -30,15 +30,3 @@ class Steps:
         if self._period_us is not None:
             when_us %= self._period_us
         return self._values[max(0, bisect_right(self._times_us, when_us) - 1)]
-
-    def next_change_us(self, when_us: int) -> int | None:
-        """The first step after `when_us`, None when the value holds for ever."""
-        if self._constant:
-            return None
-        base_us = 0
-        if self._period_us is not None:
-            base_us = when_us // self._period_us * self._period_us
-        at = bisect_right(self._times_us, when_us - base_us)
-        if at < len(self._times_us):
-            return base_us + self._times_us[at]
-        return None if self._period_us is None else base_us + self._period_us + self._times_us[0]

@@ -46,6 +46,8 @@ class Summary:
     missed: float
     shed: float
     late_far: int
+    rejected: int
+    fresh_connections: int
     kb_per_frame: float
     carried_kb_per_frame: float
     near_ms_per_frame: float
@@ -83,6 +85,8 @@ def summarise(outcome: Outcome, scenario: Scenario) -> Summary:
         missed=share[AnsweredBy.MISSED],
         shed=sum(end.by is None for end in ends) / captured,
         late_far=outcome.late_far,
+        rejected=sum(outcome.rejected.values()),
+        fresh_connections=outcome.fresh_connections,
         kb_per_frame=outcome.up_bytes / captured / 1000,
         carried_kb_per_frame=outcome.carried_bytes / captured / 1000,
         near_ms_per_frame=outcome.near_us / captured / 1000,

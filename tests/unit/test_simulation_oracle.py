@@ -109,7 +109,7 @@ CASES = st.integers(2, 5).flatmap(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(case=CASES)
 def test_the_oracle_has_exactly_the_most_that_any_row_of_choices_has(case):
     world = small(**case)
@@ -147,7 +147,7 @@ LINKS = (
 @pytest.mark.parametrize("trace", LINKS, ids=["fast", "slow", "crawl", "steps", "outage", "lossy"])
 @pytest.mark.parametrize("fps", [15.0, 30.0])
 def test_no_policy_is_above_the_oracle(trace, fps):
-    world = scenario(trace, frames=250, fps=fps)
+    world = scenario(trace, frames=150, fps=fps)
     bound = summarise(Oracle(world).best(), world).f1
     for policy in POLICIES:
         assert summarise(run(world, policy), world).f1 <= bound + 1e-9, policy
