@@ -22,7 +22,7 @@ XI_SAMPLES = 20
 RATE_LOOK_US = 500_000
 LOAD_SPAN_US = 1_000_000
 SPREAD_MEANS_RATE_US = 2_000
-CENSORED = 2.0
+CENSORED = 1.3
 """An overdue frame counts as this many times slower than it already is."""
 PRIOR_BYTES_PER_US = 12.5
 """100 Mbit/s, until a frame has crossed."""
