@@ -7,7 +7,7 @@ Bytes in flight stay within bandwidth × usable budget: a frame that could not c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edge.scheduling.far_way import FarWay
 from edge.scheduling.job import Job, Near
@@ -18,8 +18,7 @@ AS_GOOD = 0.01
 """Links whose best values are this close are equally good; then the earlier completion counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """Send the frame at `rung` over `link`. `p`: probability that its answer is on time; `completion_us`: the
     median time until it is there. `probe`, `forced`: sent to learn about the link, whatever it is worth."""
 
@@ -53,11 +52,15 @@ class Decision:
 
     def best(self, job: Job, *, fallback: float, now_us: int) -> Option | None:
         """The best option of positive value, None if near is worth more."""
-        options = [
-            option
-            for way in self._ways.values()
-            if self.usable(way) and (option := self._on(way, job, fallback, now_us)) is not None
-        ]
+        options: list[Option] = []
+        floor = 0.0
+        for way in self._ways.values():
+            if not self.usable(way):
+                continue
+            option = self._on(way, job, fallback, floor, now_us)
+            if option is not None:
+                options.append(option)
+                floor = max(floor, option.value - AS_GOOD)
         return self._of_two(options) if len(options) > 1 else (options[0] if options else None)
 
     def second(self, job: Job, first: Option, now_us: int) -> Option | None:
@@ -106,8 +109,8 @@ class Decision:
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _on(self, way: FarWay, job: Job, fallback: float, now_us: int) -> Option | None:
-        """The best rung on one link."""
+    def _on(self, way: FarWay, job: Job, fallback: float, floor: float, now_us: int) -> Option | None:
+        """The best rung on one link, if it is worth more than `floor`."""
         way.share.asked(job.key[0], job.priority, now_us)
         if way.yields(job.key[0], now_us):
             return None
@@ -117,7 +120,7 @@ class Decision:
         waits = job.near is Near.RESERVED
         time_us = job.answer_by_us - now_us
         best: tuple[int, float, int] | None = None
-        best_value = 0.0
+        best_value = floor
         crowded = False
         for rung in self._best_first:
             size_bytes = job.cost.size_bytes(rung)

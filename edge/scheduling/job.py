@@ -66,11 +66,12 @@ class Job:
     given: AnsweredBy | None = None
     release_by_us: int | None = None  # held answer: out at the latest then
 
-    @property
-    def give_up_us(self) -> int:
-        """When a frame without an answer is missed: not at `answer_by`, for until the deadline an answer that
-        comes after all is still on time, and a miss cannot be."""
-        return max(self.answer_by_us, self.deadline_us - GIVE_UP_BEFORE_US)
+    give_up_us: int = field(init=False)
+    """When a frame without an answer is missed: not at `answer_by`, for until the deadline an answer that
+    comes after all is still on time, and a miss cannot be."""
+
+    def __post_init__(self) -> None:
+        self.give_up_us = max(self.answer_by_us, self.deadline_us - GIVE_UP_BEFORE_US)
 
     @property
     def far_open(self) -> bool:

@@ -145,6 +145,7 @@ class JobTable:
     def next_us(self) -> int | None:
         """When a job needs a `tick`, or one of its flights becomes overdue."""
         commit_us = self._wake_up.commit_us
+        tracks = self._settings.tracking is not None
         soonest_us: int | None = None
         for job in self._jobs.values():
             if job.given is not None:
@@ -152,10 +153,11 @@ class JobTable:
             elif job.near is Near.HELD:
                 due_us = job.answer_by_us - commit_us
             else:
-                due_us = self._give_up_us(job)
+                due_us = self._give_up_us(job) if tracks else job.give_up_us
             for flight in job.flights.values():
-                if flight.sent_us is not None and not flight.overdue:
-                    due_us = job.answer_by_us if due_us is None else min(due_us, job.answer_by_us)
+                out = flight.sent_us is not None and not flight.overdue
+                if out and (due_us is None or due_us > job.answer_by_us):
+                    due_us = job.answer_by_us
             if due_us is not None and (soonest_us is None or due_us < soonest_us):
                 soonest_us = due_us
         return soonest_us

@@ -11,6 +11,7 @@ size/(reply − worker time − rtt_min). Overdue frames are censored samples: s
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pipelines.result import Load, WorkerTiming
 from pipelines.windows import MinWindow, SampleWindow
@@ -37,10 +38,9 @@ class _Sample:
     frame: Hashable = None  # of a censored sample, until its reply is there
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(NamedTuple):
     """The link as it is for one moment, asked about frames of several sizes. `pairs`: (ξ, worker time), of
-    which `least_xi` and `least_worker_us` are the quickest."""
+    which `least_*` are the quickest and `mid_*` the medians."""
 
     rtt_min_us: float
     bytes_per_us: float
@@ -48,6 +48,8 @@ class Forecast:
     pairs: list[tuple[float, int]]
     least_xi: float
     least_worker_us: int
+    mid_xi: float
+    mid_worker_us: int
 
     def nominal_us(self, size_bytes: int) -> float:
         return self.rtt_min_us + (self.in_flight_bytes + size_bytes) / self.bytes_per_us
@@ -67,10 +69,8 @@ class Forecast:
         return least_us + self.least_worker_us <= remaining_us
 
     def completion_us(self, size_bytes: int) -> float:
-        """When a frame sent now would be back, as a median."""
-        nominal_us = self.nominal_us(size_bytes)
-        ordered = sorted(xi * nominal_us + worker_us for xi, worker_us in self.pairs)
-        return ordered[len(ordered) // 2]
+        """When a frame sent now would be back: the median ξ and the median worker time."""
+        return self.mid_xi * self.nominal_us(size_bytes) + self.mid_worker_us
 
 
 class LinkEstimate:
@@ -85,8 +85,8 @@ class LinkEstimate:
         self._load_us: int | None = None
         self._pairs: list[tuple[float, int]] = []
         self._pairs_until_us = 0
-        self._least_xi = 1.0
-        self._least_worker_us = 0
+        self._least_xi = self._mid_xi = 1.0
+        self._least_worker_us = self._mid_worker_us = 0
         self.queued = 0.0
         """Frames ahead of a new one at the worker, as it said last."""
         self._rtt_us: int | None = None
@@ -194,6 +194,8 @@ class LinkEstimate:
             self._pairs,
             self._least_xi,
             self._least_worker_us,
+            self._mid_xi,
+            self._mid_worker_us,
         )
 
     def p_on_time(self, *, size_bytes: int, in_flight_bytes: int, remaining_us: int, now_us: int) -> float:
@@ -212,8 +214,10 @@ class LinkEstimate:
             worker_us = max(self._worker_us(now_us), least_us)
             pairs += [(xi, worker_us) for xi in PRIOR_XI[len(pairs) :]]
         self._pairs = pairs
-        self._least_xi = min(pairs)[0]
-        self._least_worker_us = min([worker_us for _, worker_us in pairs])
+        slowness = sorted([xi for xi, _ in pairs])
+        work_us = sorted([worker_us for _, worker_us in pairs])
+        self._least_xi, self._mid_xi = slowness[0], slowness[len(slowness) // 2]
+        self._least_worker_us, self._mid_worker_us = work_us[0], work_us[len(work_us) // 2]
         until_us = self._samples[0].at_us + XI_SPAN_US + 1 if self._samples else now_us + XI_SPAN_US
         if least_us and self._load_us is not None:
             until_us = min(until_us, self._load_us + LOAD_SPAN_US + 1)
