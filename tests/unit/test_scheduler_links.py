@@ -173,6 +173,34 @@ def test_frames_that_vanish_while_pings_pass_end_offloading_with_a_reason_and_a_
     assert len(live) <= 15
 
 
+def test_connections_that_fall_silent_with_their_first_frame_are_called_by_the_same_name():
+    # F29 as TCP shows it: pings behind a lost large packet wait as well.
+    w = world()
+    w.rtt_us = lambda _: None
+    w.run_frames(20, every_us=FPS_25)
+    for connection in (2, 3, 4):
+        w.rtt_us = lambda _: 20 * MS
+        w.connect(connection=connection)
+        w.wire.frames_pass = False
+        seqs = iter(range(100 * connection, 100 * connection + 99))
+        sent = len(w.offloaded)
+        while len(w.offloaded) == sent:
+            w.frame(next(seqs))
+            w.run_until(w.now_us + FPS_25)
+        w.rtt_us = lambda _: None
+        w.run_until(w.now_us + 2_000 * MS)
+    assert w.way.breaker.reason == "pings pass but frames vanish"
+    assert w.late() == []
+
+
+def test_a_blackhole_is_not_called_an_mtu_blackhole():
+    w = world()
+    w.run_frames(25, every_us=FPS_25)
+    w.rtt_us = lambda _: None
+    w.run_frames(50, every_us=FPS_25, first_seq=26)
+    assert w.way.breaker.reason == "link silent"
+
+
 def test_after_an_mtu_blackhole_far_is_back():
     w = world()
     w.wire.frames_pass = False
