@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from nearfar.simulation.clock import Clock
 from nearfar.simulation.dice import Durations
-from nearfar.simulation.link_trace import LinkTrace
 from nearfar.simulation.outcome import Outcome, Sent
 from nearfar.simulation.scenario import Scenario
 from nearfar.simulation.summary import Summary, bad_spans, calibration, summarise
 from pipelines.result import AnsweredBy
+from tests.support.golden_simulations import LINKS, golden, played
 from tests.support.simulated import MS, POLICIES, S, link, run, scenario
 
 
@@ -159,56 +159,11 @@ def test_calibration_compares_what_was_promised_with_what_came():
     assert error == pytest.approx(0.15)
 
 
-GOLDEN_LINKS: dict[str, LinkTrace] = {
-    "steady": link(mbit=20),
-    "narrow": link(mbit=2),
-    "step": link(mbit=20, rtt_steps=((6 * S, 200.0), (12 * S, 30.0))),
-    "blackhole": link(mbit=20, outage=(6 * S, 12 * S)),
-    "lossy": link(mbit=20, loss=0.02, jitter_us=6_000),
-}
-GOLDEN: dict[tuple[str, str], tuple[int, int, int, int, int]] = {
-    ("steady", "deadline"): (300, 0, 300, 5430, 828),
-    ("steady", "confidence"): (300, 116, 184, 3226, 8831),
-    ("steady", "threshold"): (300, 1, 299, 5431, 33),
-    ("steady", "near_only"): (300, 300, 0, 8, 9007),
-    ("steady", "far_only"): (300, 0, 300, 5448, 0),
-    ("narrow", "deadline"): (300, 3, 297, 781, 1869),
-    ("narrow", "confidence"): (300, 117, 183, 441, 8838),
-    ("narrow", "threshold"): (204, 142, 62, 1904, 4310),
-    ("narrow", "near_only"): (300, 300, 0, 8, 9007),
-    ("narrow", "far_only"): (0, 0, 0, 4902, 0),
-    ("step", "deadline"): (300, 93, 207, 3774, 3006),
-    ("step", "confidence"): (300, 170, 130, 2299, 8856),
-    ("step", "threshold"): (296, 90, 206, 3789, 2699),
-    ("step", "near_only"): (300, 300, 0, 8, 9007),
-    ("step", "far_only"): (210, 0, 210, 5457, 0),
-    ("blackhole", "deadline"): (300, 98, 202, 3716, 3189),
-    ("blackhole", "confidence"): (300, 171, 129, 2080, 8856),
-    ("blackhole", "threshold"): (296, 94, 202, 3718, 2818),
-    ("blackhole", "near_only"): (300, 300, 0, 9, 9007),
-    ("blackhole", "far_only"): (203, 0, 203, 4195, 0),
-    ("lossy", "deadline"): (300, 155, 145, 793, 4987),
-    ("lossy", "confidence"): (300, 176, 124, 373, 8185),
-    ("lossy", "threshold"): (273, 108, 165, 2903, 3248),
-    ("lossy", "near_only"): (300, 300, 0, 8, 9007),
-    ("lossy", "far_only"): (228, 0, 228, 5457, 0),
-}
-
-
-@pytest.mark.parametrize("trace", GOLDEN_LINKS)
+@pytest.mark.parametrize("name", LINKS)
 @pytest.mark.parametrize("policy", POLICIES)
-def test_golden(trace, policy):
-    """(on time, near, far, kB sent, near ms) of 300 frames. They change when the scheduler, the link model or the
-    dice do; look at what changed before you write the new ones down."""
-    outcome = run(scenario(GOLDEN_LINKS[trace], seed=1), policy)
-    ends = outcome.ends.values()
-    assert GOLDEN[trace, policy] == (
-        sum(end.on_time for end in ends),
-        sum(end.by is AnsweredBy.NEAR for end in ends),
-        sum(end.by is AnsweredBy.FAR for end in ends),
-        outcome.up_bytes // 1000,
-        outcome.near_us // 1000,
-    )
+def test_a_short_run_ends_exactly_as_written_down(name, policy):
+    """See `tests.support.golden_simulations` when the change was meant."""
+    assert played(name, policy) == golden()[f"{name}, {policy}"]
 
 
 def test_thousands_of_frames_are_simulated_in_a_second():
