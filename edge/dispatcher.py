@@ -66,6 +66,7 @@ class Dispatcher(threading.Thread):
         # Streams with a frame in the slot that nobody could take yet, and when its time will be up.
         self._waiting: dict[str, int] = {}
         self._next_look_us = 0
+        self._backfill_bytes = 0  # of them the scheduler knows
         self._stopping = False
         self._over = False
         self.idle = threading.Event()
@@ -144,7 +145,7 @@ class Dispatcher(threading.Thread):
             except queue.Empty:
                 if due_us is not None and wait_us < LONGEST_WAIT_US:
                     woke_us = self._clock_us()
-                    self.scheduler.wake_up.woke_late(woke_us - max(due_us, now_us), woke_us)
+                    self.scheduler.wake_up.woke_late(woke_us - max(due_us, now_us))
             else:
                 self._guarded(event)
             if not self._over:
@@ -167,8 +168,9 @@ class Dispatcher(threading.Thread):
         due_us = self.scheduler.next_us()
         if due_us is not None and due_us <= now_us:
             self._enactor.do(self.scheduler.tick(now_us))
-        for stream in tuple(self._waiting):
-            self._take(stream)
+        if self._waiting:
+            for stream in self.scheduler.by_claim(self._waiting, now_us):
+                self._take(stream)
         self.turned_us = now_us
         if self.far is not None:
             self._look(self.far, now_us)
@@ -179,12 +181,16 @@ class Dispatcher(threading.Thread):
 
     def _look(self, far: FarPort, now_us: int) -> None:
         """Look at the link every LOOK_EVERY_US, and at once when its state changes: for the log, for whoever asks
-        from outside, and for the outbox, which paces itself by it."""
+        from outside, and for the outbox, which paces itself by it and whose bytes count as well."""
         changed = self.sight is None or far.state != self.sight.state
         if now_us < self._next_look_us and not changed:
             return
         self._next_look_us = now_us + LOOK_EVERY_US
         self.sight = sight = far.sight(now_us)
+        sent_bytes = self._outbox.stats().bytes_sent
+        if sent_bytes != self._backfill_bytes:
+            self.scheduler.spent(sight.link, sent_bytes - self._backfill_bytes, now_us)
+            self._backfill_bytes = sent_bytes
         if self._link_log is not None:
             self._link_log.saw(sight, now_us)
         self._outbox.observe_live(
@@ -225,12 +231,15 @@ class Dispatcher(threading.Thread):
             frame = replace(frame, captured_us=now_us, available_us=now_us)
         key = (frame.stream, frame.seq)
         deadline_us = frame.captured_us + self._deadline_us
+        priority = self.scheduler.priority(frame.stream, now_us)
         offered = self.scheduler.offer(
             key, captured_us=frame.captured_us, deadline_us=deadline_us, now_us=now_us
         )
         if offered is None:
             return False
-        self._pending[key] = Pending(frame=frame, deadline_us=deadline_us, accepted_us=now_us)
+        self._pending[key] = Pending(
+            frame=frame, deadline_us=deadline_us, accepted_us=now_us, priority=priority
+        )
         decided.extend(offered)
         return True
 
@@ -243,12 +252,20 @@ class Dispatcher(threading.Thread):
         self.counters.near_runs += 1
         self.counters.cancelled_near += run.status is None
         self._enactor.do(
-            self.scheduler.near_done(run.key, status=run.status, run_us=run.run_us, now_us=self._clock_us())
+            self.scheduler.near_done(
+                run.key,
+                status=run.status,
+                run_us=run.run_us,
+                now_us=self._clock_us(),
+                confidence=run.confidence,
+            )
         )
 
     def _on_encoded(self, encoded: Encoded) -> None:
         now_us = self._clock_us()
         pending = self._pending.get(encoded.key)
+        if pending is not None and pending.rung != encoded.rung:
+            return  # it was ordered anew at another rung meanwhile; that one is on its way
         if encoded.data is None or encoded.encoding is None:
             self._enactor.do(self.scheduler.send_failed(encoded.key, encoded.failed, now_us))
             return
@@ -265,7 +282,7 @@ class Dispatcher(threading.Thread):
         now_us = self._clock_us()
         pending = self._pending.get(key)
         if pending is not None and pending.given_us:
-            self.scheduler.wake_up.commit_took(now_us - pending.given_us, now_us)
+            self.scheduler.wake_up.commit_took(now_us - pending.given_us)
         self._enactor.do(self.scheduler.committed(key, now_us))
 
     def _on_link(self, event: LinkEvent) -> None:

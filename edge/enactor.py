@@ -94,6 +94,9 @@ class Enactor:
                 self._give(action)
             case actions.Release(key, committed):
                 self.release(key, committed=committed)
+            case actions.Shed(key, reason):
+                if (lost := self._pending.pop(key, None)) is not None:
+                    self.shed(lost.frame, reason)
             case actions.LateFar((stream, seq)):
                 self._late_far(stream, seq)
 
@@ -103,13 +106,13 @@ class Enactor:
             # far_only without a link is refused by the configuration; nothing else asks for far.
             return
         match action:
-            case actions.Encode(key):
-                far.encode(key)
+            case actions.Encode(key, rung):
+                far.encode(key, rung)
             case actions.SendFrame():
                 self.do(far.send(action))
             case actions.CancelFar(key):
                 far.cancel(key)
-            case actions.SendPing(nonce):
+            case actions.SendPing(_, nonce):
                 far.ping(nonce)
             case actions.OpenFresh():
                 far.open_fresh()
@@ -128,6 +131,8 @@ class Enactor:
     def release(self, key: Key, *, committed: bool) -> None:
         pending = self._pending.pop(key)
         answer = self._desk.release(pending, self.scheduler)
+        if answer.detections is not None:
+            self.scheduler.saw(key[0], answer.detections, self._clock_us())
         self.counters.answer(answer)
         self.counters.uncommitted += not committed
         if pending.give is not None and not pending.give.hold:

@@ -89,9 +89,7 @@ def test_half_a_budget_is_completed(pipeline):
         ("links.lte.url=zmq://h:0", "port of 1 to 65535"),
         ("links.lte.tls={ca: x}", "not built yet"),
         ("links.lte.metered=true", "metered links are not built yet"),
-        ("scheduler.policy=confidence", "the confidence policy is not built yet"),
-        ("scheduler.ladder=[{scale: 1.0}, {scale: 0.5}]", "ladders of several rungs are not built yet"),
-        ("scheduler.ladder=[]", "ladders of several rungs are not built yet"),
+        ("scheduler.ladder=[]", "needs 1 to 16 rungs"),
         ("scheduler.hedge.margin=2ms", "at least 3ms"),
         ("scheduler.hedge.margin=60ms", "more than half of the deadline"),
         ("scheduler.min_p=25", "write 25% or 0.25"),
@@ -128,6 +126,7 @@ def test_what_does_not_work_is_refused_with_a_sentence(pipeline, override, words
     ("overrides", "words"),
     [
         (("near=null", "scheduler.policy=near_only"), "near_only needs a `near` detector"),
+        (("near=null", "scheduler.policy=confidence"), "confidence needs a `near` detector"),
         (("links={}", "scheduler.policy=far_only"), "far_only needs a link"),
         (("links={}", "near=null"), "deadline needs a `near` detector, a link, or both"),
         (("links={}", "near=null", "scheduler.policy=threshold"), "threshold needs"),
