@@ -14,10 +14,10 @@ from edge.answers import AnswerDesk
 from edge.counters import Counters
 from edge.enactor import Enactor
 from edge.encoder import Encoded, Encoder
-from edge.far_port import FarPort
 from edge.link_log import LinkLog
 from edge.link_sight import LinkSight
 from edge.links.base import Link, LinkEvent
+from edge.lookout import Lookout
 from edge.near import NearRun, NearRunner
 from edge.outbox.port import Outbox
 from edge.pending import Pending
@@ -31,7 +31,6 @@ from pipelines.result import ShedReason
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_US = 250_000
-LOOK_EVERY_US = 50_000
 
 
 class Dispatcher(threading.Thread):
@@ -60,19 +59,14 @@ class Dispatcher(threading.Thread):
         self._outbox = outbox
         self._desk = desk
         self._clock_us = clock_us
-        self._link_log = link_log
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._pending: dict[Key, Pending] = {}
         # Streams with a frame in the slot that nobody could take yet, and when its time will be up.
         self._waiting: dict[str, int] = {}
-        self._next_look_us = 0
-        self._backfill_bytes = 0  # of them the scheduler knows
         self._stopping = False
         self._over = False
         self.idle = threading.Event()
-        # For other threads: when this one last turned, 0 = not yet, and the link as it saw it last.
-        self.turned_us = 0
-        self.sight: LinkSight | None = None
+        self.turned_us = 0  # for other threads: when this one last turned, 0 = not yet
         self._enactor = Enactor(
             scheduler=scheduler,
             streams=streams,
@@ -86,6 +80,11 @@ class Dispatcher(threading.Thread):
             clock_us=clock_us,
         )
         self.far = self._enactor.far
+        self._lookout = (
+            None
+            if self.far is None
+            else Lookout(self.far, scheduler=scheduler, outbox=outbox, link_log=link_log)
+        )
 
     # -- reports from other threads -----------------------------------------------------------------------
 
@@ -172,33 +171,12 @@ class Dispatcher(threading.Thread):
             for stream in self.scheduler.by_claim(self._waiting, now_us):
                 self._take(stream)
         self.turned_us = now_us
-        if self.far is not None:
-            self._look(self.far, now_us)
+        if self._lookout is not None:
+            self._lookout.look(now_us)
         if self._pending or self._waiting:
             self.idle.clear()
         elif self._inbox.empty():
             self.idle.set()
-
-    def _look(self, far: FarPort, now_us: int) -> None:
-        """Look at the link every LOOK_EVERY_US, and at once when its state changes: for the log, for whoever asks
-        from outside, and for the outbox, which paces itself by it and whose bytes count as well."""
-        changed = self.sight is None or far.state != self.sight.state
-        if now_us < self._next_look_us and not changed:
-            return
-        self._next_look_us = now_us + LOOK_EVERY_US
-        self.sight = sight = far.sight(now_us)
-        sent_bytes = self._outbox.stats().bytes_sent
-        if sent_bytes != self._backfill_bytes:
-            self.scheduler.spent(sight.link, sent_bytes - self._backfill_bytes, now_us)
-            self._backfill_bytes = sent_bytes
-        if self._link_log is not None:
-            self._link_log.saw(sight, now_us)
-        self._outbox.observe_live(
-            in_flight_bytes=sight.in_flight_bytes,
-            over_budget=not sight.in_budget,
-            bytes_per_s=sight.bytes_per_us * 1e6,
-            queueing_us=sight.queueing_us,
-        )
 
     # -- frames -------------------------------------------------------------------------------------------
 
@@ -306,6 +284,11 @@ class Dispatcher(threading.Thread):
             self._enactor.do(self.scheduler.forget(key, self._clock_us()))
             self._enactor.shed(pending.frame, ShedReason.STOPPING)
         self._over = True
+
+    @property
+    def sight(self) -> LinkSight | None:
+        """The link as it was seen last; None without one, and before the first look."""
+        return None if self._lookout is None else self._lookout.sight
 
     @property
     def pending_frames(self) -> int:

@@ -40,8 +40,9 @@ class _Order:
 
 
 class Encoder:
-    """`codecs[i]` makes the payloads of rung i of the ladder. `done` is called from a codec thread for every order. A reason not to encode is said once per stream: a camera
-    whose pictures the rung cannot carry would say it with every frame."""
+    """`codecs[i]` makes the payloads of rung i of the ladder. `done` is called from a codec thread for every order. A
+    reason not to encode is said once per stream: a camera whose pictures the rung cannot carry would say it with every
+    frame."""
 
     def __init__(
         self,

@@ -32,9 +32,9 @@ def _unix_us() -> int:
 
 
 class FarPort:
-    """Drives the one link of an agent, the scheduler's way of that name. `degraded` says in words why far is not there, empty while it is; `connections` counts live welcomes of
-    workers that were taken. A connection to a worker with another record store than the first is refused: nothing
-    that comes on it is heard."""
+    """Drives the one link of an agent, the scheduler's way of that name. `degraded` says in words why far is not there,
+    empty while it is; `connections` counts live welcomes of workers that were taken. A connection to a worker with
+    another record store than the first is refused: nothing that comes on it is heard."""
 
     def __init__(
         self,

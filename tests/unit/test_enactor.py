@@ -10,6 +10,7 @@ from edge.counters import Counters
 from edge.dispatcher import Dispatcher
 from edge.encoder import Encoded
 from edge.link_sight import LinkSight
+from edge.lookout import Lookout
 from edge.pending import Pending
 from edge.scheduling import actions
 from pipelines.frame import Encoding, Frame
@@ -49,7 +50,7 @@ class House:
             as_record=lambda given: given,
             shed=lambda _, reason: self.shed.append(reason),
         )
-        outbox = SimpleNamespace(
+        self.outbox: Any = SimpleNamespace(
             gap=lambda *, stream, seq, reason, detail: self.gaps.append((seq, reason, detail)),
             far_answered=lambda _: None,
             settled=lambda *_: None,
@@ -63,7 +64,7 @@ class House:
             near=None,
             encoder=None,
             link=None,
-            outbox=outbox,
+            outbox=self.outbox,
             desk=desk,  # type: ignore[arg-type]
             counters=Counters(captured=1),
             clock_us=lambda: NOW_US,
@@ -107,9 +108,10 @@ def test_bytes_of_backfill_are_charged_to_the_link_once() -> None:
         return_below_us=1, connections=1, sent_bytes=1, too_large=0, bad_messages=0,
     )  # fmt: skip
     far: Any = SimpleNamespace(state=sight.state, sight=lambda _: sight)
+    lookout = Lookout(far, scheduler=house.dispatcher.scheduler, outbox=house.outbox, link_log=None)
     for sent, later_us in ((0, 0), (4_000, 60_000), (4_000, 120_000), (4_500, 180_000)):
         house.backfill_bytes = sent
-        house.dispatcher._look(far, NOW_US + later_us)
+        lookout.look(NOW_US + later_us)
     assert house.told == [("spent", "lte", 4_000, NOW_US + 60_000), ("spent", "lte", 500, NOW_US + 180_000)]
 
 
