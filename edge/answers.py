@@ -12,7 +12,7 @@ from edge.scheduling.timing import far_timing, near_timing
 from pipelines.errors import Fatal
 from pipelines.frame import Frame, FrameId, Picture
 from pipelines.labels import LabelSpace
-from pipelines.result import Answer, AnsweredBy, Detections, Priority, Record, ShedReason, Status
+from pipelines.result import Answer, AnsweredBy, Detections, Record, ShedReason, Status
 from protos.wire.session import ModelInfo, Welcome
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,6 @@ class AnswerDesk:
         self,
         *,
         identity: Identity,
-        priorities: dict[str, Priority],
         labels: LabelSpace | None,
         near_labels: Sequence[str],
         far_model: str,
@@ -55,7 +54,6 @@ class AnswerDesk:
         clock_us: Callable[[], int],
     ) -> None:
         self._identity = identity
-        self._priorities = priorities
         self._labels = labels
         self._near_labels = near_labels
         self._checked_labels: set[tuple[str, ...]] = set()
@@ -156,6 +154,7 @@ class AnswerDesk:
         timing: dict[str, int] = {}
         if give.by is AnsweredBy.FAR and pending.far is not None:
             far = pending.far
+            estimate = scheduler.ways[give.link].link
             detections = far.detections
             model, sha256 = far.model, far.model_sha256
             timing = far_timing(
@@ -166,8 +165,8 @@ class AnswerDesk:
                 arrived_us=pending.far_arrived_us,
                 released_us=now_us,
                 size_bytes=len(pending.payload or b""),
-                rtt_min_us=scheduler.far.link.rtt_min_us(now_us),
-                bytes_per_us=scheduler.far.link.bytes_per_us(now_us),
+                rtt_min_us=estimate.rtt_min_us(now_us),
+                bytes_per_us=estimate.bytes_per_us(now_us),
                 worker=far.timing,
             )
         elif give.by is AnsweredBy.NEAR and pending.near is not None and pending.near.detections is not None:
@@ -196,7 +195,7 @@ class AnswerDesk:
             detections=detections if give.status is Status.OK else None,
             model=model,
             model_sha256=sha256,
-            priority=self._priorities[frame.stream],
+            priority=pending.priority,
             reason=give.reason,
             link=self._link_name if offloaded else "",
             encoding=pending.encoding if offloaded else None,

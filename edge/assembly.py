@@ -22,9 +22,8 @@ from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
 from edge.run_dir import RunDir
-from edge.scheduling.rung import PRIOR_BITS_PER_PX, PRIOR_BITS_PER_PX_LOSSLESS, Rung, RungCost
+from edge.scheduler_settings import scheduler_settings, stream_settings
 from edge.scheduling.scheduler import Scheduler
-from edge.scheduling.settings import SchedulerSettings
 from edge.sinks.base import SinkThread
 from edge.sinks.threads import build_sinks
 from pipelines.codecs.kinds import CODECS
@@ -34,11 +33,13 @@ from pipelines.frame import Frame, FrameId
 from pipelines.labels import LabelSpace
 from pipelines.runtime import monotonic_us
 from protos.wire.bulk import BulkBatch
-from protos.wire.session import Lane, StreamInfo
+from protos.wire.session import Lane
 
 log = logging.getLogger(__name__)
 
 LEAVE_WITHIN_S = 0.3
+NO_LINK = "link"
+"""What the scheduler's way is called where there is no link: one that is never connected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,19 +160,17 @@ def assemble(
                 clock_us=monotonic_us,
             )
         )
-        rung = config.scheduler.ladder[0]
         encoder = (
             None
             if link is None
             else Encoder(
-                CODECS[rung.codec].resolve().from_config(rung),
+                [CODECS[rung.codec].resolve().from_config(rung) for rung in config.scheduler.ladder],
                 done=reports.encoded,
                 clock_us=monotonic_us,
             )
         )
         desk = AnswerDesk(
             identity=identity,
-            priorities={port.name: port.priority for port in streams.ports},
             labels=label_space(config),
             near_labels=detector.labels if detector is not None else (),
             far_model=config.far.model,
@@ -182,8 +181,13 @@ def assemble(
             frame_log=run,
             clock_us=monotonic_us,
         )
+        settings = scheduler_settings(
+            config,
+            link=NO_LINK if link is None else link.name,
+            near_prior_us=None if detector is None else near_prior_us,
+        )
         dispatcher = reports.to = Dispatcher(
-            scheduler=_scheduler(config, infos=streams.infos, near_prior_us=near_prior_us),
+            scheduler=Scheduler(settings, stream_settings(config, streams.infos)),
             deadline_us=config.deadline,
             streams=streams.ports,
             near=near,
@@ -258,24 +262,3 @@ def _load_near(
         for sentence in labels.complaints(who="near", labels=detector.labels, other=None if has_link else ()):
             log.warning("%s", sentence)
     return detector, runs_us[-1]
-
-
-def _scheduler(config: PipelineConfig, *, infos: Sequence[StreamInfo], near_prior_us: int) -> Scheduler:
-    step = config.scheduler.ladder[0]
-    rung = Rung(codec=step.codec, quality=step.wire_quality, scale=step.scale, accuracy=step.accuracy)
-    settings = SchedulerSettings(
-        deadline_us=config.deadline,
-        margin_us=config.scheduler.hedge.margin,
-        policy=config.scheduler.policy,
-        hedge=config.scheduler.hedge.start,
-        min_p=config.scheduler.min_p,
-        byte_price=config.scheduler.byte_price,
-        rung=rung,
-        near_accuracy=config.near.accuracy if config.near is not None and near_prior_us else None,
-        near_prior_us=near_prior_us,
-        fall_back_above_us=config.rtt_budget.fall_back_above,
-        return_below_us=config.rtt_budget.return_below,
-    )
-    pixels = {i.name: min(i.width_px * i.height_px or 640 * 640, 640 * 640) for i in infos}
-    bits = PRIOR_BITS_PER_PX if rung.quality else PRIOR_BITS_PER_PX_LOSSLESS
-    return Scheduler(settings, {name: RungCost(px, bits_per_px=bits) for name, px in pixels.items()})

@@ -14,6 +14,7 @@ from pipelines.result import Priority
 from pipelines.units import Duration, Fraction, duration
 
 MIN_MARGIN_US = 3_000
+MAX_RUNGS = 16
 
 
 class StreamConfig(Block):
@@ -55,23 +56,20 @@ class HedgeConfig(Block):
 class SchedulerConfig(Block):
     """Who answers which frame."""
 
-    policy: Literal["deadline", "threshold", "near_only", "far_only"] = Field(
-        "deadline", description="deadline: by value per frame; threshold: by round trip alone"
+    policy: Literal["deadline", "confidence", "threshold", "near_only", "far_only"] = Field(
+        "deadline",
+        description="deadline: by value per frame; confidence: what near was unsure of; threshold: by round trip alone",
     )
     ladder: Annotated[tuple[RungConfig, ...], Field(strict=False)] = (RungConfig(),)
     hedge: HedgeConfig = HedgeConfig()
     min_p: Fraction = Field(0.25, description="least probability of being on time that is worth sending")
     byte_price: float = Field(0.0015, ge=0, description="accuracy per kB")
 
-    not_built: ClassVar[Mapping[str, str]] = {
-        "policy=confidence": "the confidence policy is not built yet; use deadline",
-    }
-
     @field_validator("ladder")
     @classmethod
-    def _has_one_rung(cls, ladder: tuple[RungConfig, ...]) -> tuple[RungConfig, ...]:
-        if len(ladder) != 1:
-            raise ValueError("ladders of several rungs are not built yet; write exactly one")
+    def _has_rungs(cls, ladder: tuple[RungConfig, ...]) -> tuple[RungConfig, ...]:
+        if not 1 <= len(ladder) <= MAX_RUNGS:
+            raise ValueError(f"needs 1 to {MAX_RUNGS} rungs")
         return ladder
 
 
@@ -81,6 +79,7 @@ POLICIES = Family(
         Kind(name=name, config=SchedulerConfig, target=f"edge.scheduling.policies:{name}", words=words)
         for name, words in {
             "deadline": "far when its value beats near by the deadline, near behind every offloaded frame",
+            "confidence": "near looks first; far when near is unsure and far's value beats it by the deadline",
             "threshold": "far while the round trip is inside the budget, near otherwise; no hedge",
             "near_only": "the gateway's detector answers every frame",
             "far_only": "the cloud answers every frame; what it cannot answer in time is missed",

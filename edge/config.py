@@ -175,8 +175,8 @@ class PipelineConfig(Block):
         policy = self.scheduler.policy
         if len(self.links) > 1:
             faults.append((("links",), "several links are not built yet; keep one"))
-        if policy == "near_only" and self.near is None:
-            faults.append((("scheduler", "policy"), "near_only needs a `near` detector"))
+        if policy in ("near_only", "confidence") and self.near is None:
+            faults.append((("scheduler", "policy"), f"{policy} needs a `near` detector"))
         if policy == "far_only" and not self.links:
             faults.append((("scheduler", "policy"), "far_only needs a link"))
         if policy in ("deadline", "threshold") and self.near is None and not self.links:
@@ -223,16 +223,17 @@ def warnings(config: PipelineConfig) -> list[str]:
         said.append("no near detector: a frame the link cannot carry in time is answered as missed")
     if not config.links:
         said.append("no link: every frame is answered near, and the outbox fills up to its bounds")
-    elif config.scheduler.policy == "deadline" and config.near is not None:
+    elif config.scheduler.policy in ("deadline", "confidence") and config.near is not None:
         if config.scheduler.hedge.start == "never":
             said.append("hedge.start is never: an offloaded frame whose answer is late is missed")
-        rung, price = config.scheduler.ladder[0], config.scheduler.byte_price
-        gain = rung.accuracy - config.near.accuracy
+        ladder, price = config.scheduler.ladder, config.scheduler.byte_price
+        best = max(ladder, key=lambda rung: rung.accuracy)
+        gain = best.accuracy - config.near.accuracy
         if gain <= 0:
             said.append("near.accuracy is not below the ladder's: no frame is worth offloading")
-        elif rung.codec in LEVELS and price > 0:
+        elif price > 0 and all(rung.codec in LEVELS for rung in ladder):
             said.append(
-                f"{rung.codec} is lossless and byte_price is {price:g} per kB: a picture above {gain / price:.0f} kB "
+                f"{best.codec} is lossless and byte_price is {price:g} per kB: a picture above {gain / price:.0f} kB "
                 "is never worth offloading; set scheduler.byte_price: 0 if bytes cost you nothing"
             )
     return said

@@ -81,6 +81,7 @@ class Dispatcher(threading.Thread):
             outbox=outbox,
             desk=desk,
             counters=counters,
+            unasked=self._unasked,
             pending=self._pending,
             clock_us=clock_us,
         )
@@ -88,7 +89,9 @@ class Dispatcher(threading.Thread):
         self._lookout: Lookout | None = None
         if self.far is not None:
             words = LinkWords(near=near is not None)
-            self._lookout = Lookout(self.far, outbox=outbox, link_log=link_log, link_words=words)
+            self._lookout = Lookout(
+                self.far, scheduler=scheduler, outbox=outbox, link_log=link_log, link_words=words
+            )
 
     # -- reports from other threads -----------------------------------------------------------------------
 
@@ -150,7 +153,7 @@ class Dispatcher(threading.Thread):
             except queue.Empty:
                 if due_us is not None and wait_us < LONGEST_WAIT_US:
                     woke_us = self._clock_us()
-                    self.scheduler.wake_up.woke_late(woke_us - max(due_us, now_us), woke_us)
+                    self.scheduler.wake_up.woke_late(woke_us - max(due_us, now_us))
             else:
                 self._guarded(event)
             if not self._over:
@@ -173,8 +176,9 @@ class Dispatcher(threading.Thread):
         due_us = self.scheduler.next_us()
         if due_us is not None and due_us <= now_us:
             self._enactor.do(self.scheduler.tick(now_us))
-        for stream in tuple(self._waiting):
-            self._take(stream)
+        if self._waiting:
+            for stream in self.scheduler.by_claim(self._waiting, now_us):
+                self._take(stream)
         self.turned_us = now_us
         if self._lookout is not None:
             self._lookout.turn(now_us)
@@ -214,12 +218,15 @@ class Dispatcher(threading.Thread):
             frame = replace(frame, captured_us=now_us, available_us=now_us)
         key = (frame.stream, frame.seq)
         deadline_us = frame.captured_us + self._deadline_us
+        priority = self.scheduler.priority(frame.stream, now_us)
         offered = self.scheduler.offer(
             key, captured_us=frame.captured_us, deadline_us=deadline_us, now_us=now_us
         )
         if offered is None:
             return False
-        self._pending[key] = Pending(frame=frame, deadline_us=deadline_us, accepted_us=now_us)
+        self._pending[key] = Pending(
+            frame=frame, deadline_us=deadline_us, accepted_us=now_us, priority=priority
+        )
         decided.extend(offered)
         return True
 
@@ -232,12 +239,20 @@ class Dispatcher(threading.Thread):
         self.counters.near_runs += 1
         self.counters.cancelled_near += run.status is None
         self._enactor.do(
-            self.scheduler.near_done(run.key, status=run.status, run_us=run.run_us, now_us=self._clock_us())
+            self.scheduler.near_done(
+                run.key,
+                status=run.status,
+                run_us=run.run_us,
+                now_us=self._clock_us(),
+                confidence=run.confidence,
+            )
         )
 
     def _on_encoded(self, encoded: Encoded) -> None:
         now_us = self._clock_us()
         pending = self._pending.get(encoded.key)
+        if pending is not None and pending.rung != encoded.rung:
+            return  # it was ordered anew at another rung meanwhile; that one is on its way
         if encoded.data is None or encoded.encoding is None:
             self._enactor.do(self.scheduler.send_failed(encoded.key, encoded.failed, now_us))
             return
@@ -254,7 +269,7 @@ class Dispatcher(threading.Thread):
         now_us = self._clock_us()
         pending = self._pending.get(key)
         if pending is not None and pending.given_us:
-            self.scheduler.wake_up.commit_took(now_us - pending.given_us, now_us)
+            self.scheduler.wake_up.commit_took(now_us - pending.given_us)
         self._enactor.do(self.scheduler.committed(key, now_us))
 
     def _on_link(self, event: LinkEvent) -> None:
@@ -281,7 +296,7 @@ class Dispatcher(threading.Thread):
 
     @property
     def sight(self) -> LinkSight | None:
-        """The link as it was seen last; None before that, and without a link."""
+        """The link as it was seen last; None without one, and before the first look."""
         return None if self._lookout is None else self._lookout.sight
 
     @property

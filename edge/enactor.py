@@ -18,6 +18,7 @@ from edge.scheduling import actions
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
+from edge.unasked import Unasked
 from pipelines.result import Status
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class Enactor:
         outbox: Outbox,
         desk: AnswerDesk,
         counters: Counters,
+        unasked: Unasked,
         pending: dict[Key, Pending],
         clock_us: Callable[[], int],
     ) -> None:
@@ -57,6 +59,7 @@ class Enactor:
             )
         self.counters = counters
         self._near = near
+        self._unasked = unasked
         self._outbox = outbox
         self._desk = desk
         self._pending = pending
@@ -93,6 +96,9 @@ class Enactor:
                 self._give(action)
             case actions.Release(key, committed):
                 self.release(key, committed=committed)
+            case actions.Shed(key, reason):
+                if (lost := self._pending.pop(key, None)) is not None:
+                    self._unasked.shed(lost.frame, reason)
             case actions.LateFar((stream, seq)):
                 self._late_far(stream, seq)
 
@@ -102,13 +108,13 @@ class Enactor:
             # far_only without a link is refused by the configuration; nothing else asks for far.
             return
         match action:
-            case actions.Encode(key):
-                far.encode(key)
+            case actions.Encode(key, rung):
+                far.encode(key, rung)
             case actions.SendFrame():
                 self.do(far.send(action))
             case actions.CancelFar(key):
                 far.cancel(key)
-            case actions.SendPing(nonce):
+            case actions.SendPing(_, nonce):
                 far.ping(nonce)
             case actions.OpenFresh():
                 far.open_fresh()
@@ -127,6 +133,8 @@ class Enactor:
     def release(self, key: Key, *, committed: bool) -> None:
         pending = self._pending.pop(key)
         answer = self._desk.release(pending, self.scheduler)
+        if answer.detections is not None:
+            self.scheduler.saw(key[0], answer.detections, self._clock_us())
         self.counters.answer(answer)
         self.counters.uncommitted += not committed
         if pending.give is not None and not pending.give.hold:

@@ -3,7 +3,7 @@
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edge.scheduling.near_timeline import Key
@@ -18,9 +18,11 @@ _MOST_SAID = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Encoded:
-    """A payload, or None when encoding failed, with the reason. `encode_us` includes the wait for a thread."""
+    """A payload, or None when encoding failed, with the reason. `rung` is the one ordered; `encode_us` includes the
+    wait for a thread."""
 
     key: Key
+    rung: int
     data: bytes | None
     encoding: Encoding | None
     encode_us: int
@@ -31,24 +33,26 @@ class Encoded:
 class _Order:
     key: Key
     picture: Picture
+    rung: int
     quality: int
     size: tuple[int, int]
     asked_us: int
 
 
 class Encoder:
-    """`done` is called from a codec thread for every order. A reason not to encode is said once per stream: a camera
-    whose pictures the rung cannot carry would say it with every frame."""
+    """`codecs[i]` makes the payloads of rung i of the ladder. `done` is called from a codec thread for every order. A
+    reason not to encode is said once per stream: a camera whose pictures the rung cannot carry would say it with every
+    frame."""
 
     def __init__(
         self,
-        codec: Codec,
+        codecs: Sequence[Codec],
         *,
         done: Callable[[Encoded], None],
         clock_us: Callable[[], int],
         threads: int = 1,
     ) -> None:
-        self._codec = codec
+        self._codecs = tuple(codecs)
         self._done = done
         self._clock_us = clock_us
         self._said: set[tuple[str, str]] = set()
@@ -61,10 +65,10 @@ class Encoder:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, key: Key, picture: Picture, *, quality: int, size: tuple[int, int]) -> None:
-        """Encode `picture` scaled down to `size` (width_px, height_px)."""
+    def submit(self, key: Key, picture: Picture, *, rung: int, quality: int, size: tuple[int, int]) -> None:
+        """Encode `picture` by the codec of `rung`, scaled down to `size` (width_px, height_px)."""
         self._orders.put(
-            _Order(key=key, picture=picture, quality=quality, size=size, asked_us=self._clock_us())
+            _Order(key=key, picture=picture, rung=rung, quality=quality, size=size, asked_us=self._clock_us())
         )
 
     def close(self, timeout_s: float = 1.0) -> None:
@@ -80,7 +84,8 @@ class Encoder:
             encoding: Encoding | None = None
             failed = ""
             try:
-                data, encoding = self._codec.encode(order.picture, quality=order.quality, size=order.size)
+                codec = self._codecs[order.rung]
+                data, encoding = codec.encode(order.picture, quality=order.quality, size=order.size)
             except NearfarError as error:
                 failed = f"not encoded: {error}"
                 self._say_once(order.key[0], str(error))
@@ -89,7 +94,14 @@ class Encoder:
                 log.exception("cannot encode %s/%d", *order.key)
             encode_us = self._clock_us() - order.asked_us
             self._done(
-                Encoded(key=order.key, data=data, encoding=encoding, encode_us=encode_us, failed=failed)
+                Encoded(
+                    key=order.key,
+                    rung=order.rung,
+                    data=data,
+                    encoding=encoding,
+                    encode_us=encode_us,
+                    failed=failed,
+                )
             )
 
     def _say_once(self, stream: str, words: str) -> None:

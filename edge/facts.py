@@ -29,7 +29,7 @@ class Facts(TypedDict):
     streams: dict[str, dict[str, object]]
     near: ModelFacts | None
     far: ModelFacts | None
-    codec: dict[str, object]
+    ladder: list[dict[str, object]]
     links: dict[str, str]
     started_unix_ms: float
     machine: dict[str, object]
@@ -45,7 +45,6 @@ def facts_of(
 ) -> Facts:
     """`near` is name and SHA-256. `streams` as announced to the worker (0 x 0 = not known yet); `far` None = no worker
     was there."""
-    step = config.scheduler.ladder[0]
     return {
         "policy": config.scheduler.policy,
         "hedge": config.scheduler.hedge.start,
@@ -61,12 +60,10 @@ def facts_of(
         },
         "near": None if near is None else {"name": near[0], "sha256": near[1]},
         "far": None if far is None else {"name": far.name, "sha256": far.sha256},
-        "codec": {
-            "name": step.codec,
-            "quality": step.quality,
-            "level": step.level,
-            "scale": step.scale,
-        },
+        "ladder": [
+            {"codec": rung.codec, "quality": rung.quality, "level": rung.level, "scale": rung.scale}
+            for rung in config.scheduler.ladder
+        ],
         "links": {name: _without_user(link.url) for name, link in config.links.items()},
         "started_unix_ms": started_unix_us / 1000,
         "machine": machine(),

@@ -32,9 +32,9 @@ def _unix_us() -> int:
 
 
 class FarPort:
-    """`degraded` says in words why far is not there, empty while it is; `connections` counts live welcomes of
-    workers that were taken. A connection to a worker with another record store than the first is refused: nothing
-    that comes on it is heard."""
+    """Drives the one link of an agent, the scheduler's way of that name. `degraded` says in words why far is not there,
+    empty while it is; `connections` counts live welcomes of workers that were taken. A connection to a worker with
+    another record store than the first is refused: nothing that comes on it is heard."""
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class FarPort:
         unix_us: Callable[[], int] = _unix_us,
     ) -> None:
         self._link = link
+        self._way = scheduler.ways[link.name]
         self._encoder = encoder
         self._scheduler = scheduler
         self._outbox = outbox
@@ -74,13 +75,13 @@ class FarPort:
     @property
     def state(self) -> tuple[bool, bool, str]:
         """Connected, in budget, and why not: cheap enough to be asked after every event."""
-        breaker = self._scheduler.far.breaker
+        breaker = self._way.breaker
         return (breaker.connected, breaker.in_budget, self.degraded or breaker.reason)
 
     def sight(self, now_us: int) -> LinkSight:
         """The link at this moment."""
         connected, in_budget, reason = self.state
-        link, settings = self._scheduler.far.link, self._scheduler.settings
+        link, settings = self._way.link, self._scheduler.settings
         measured = link.last_rtt
         return LinkSight(
             unix_us=self._unix_us(),
@@ -92,7 +93,7 @@ class FarPort:
             rtt_age_us=0 if measured is None else now_us - measured[1],
             rtt_min_us=link.rtt_min_us(now_us),
             bytes_per_us=link.measured_bytes_per_us(now_us),
-            in_flight_bytes=self._scheduler.in_flight_bytes,
+            in_flight_bytes=self._way.in_flight_bytes(now_us),
             near_guard_us=self._scheduler.near.estimate.guard_us,
             fall_back_above_us=settings.fall_back_above_us,
             return_below_us=settings.return_below_us,
@@ -104,12 +105,13 @@ class FarPort:
 
     # -- out ----------------------------------------------------------------------------------------------
 
-    def encode(self, key: Key) -> None:
-        """Order the payload of a frame: scaled to the far model's input, never up."""
-        frame = self._pending[key].frame
-        rung = self._scheduler.settings.rung
+    def encode(self, key: Key, rung_index: int) -> None:
+        """Order the payload of a frame at a rung of the ladder: scaled to the far model's input, never up."""
+        pending = self._pending[key]
+        frame, rung = pending.frame, self._scheduler.settings.ladder[rung_index]
         size = rung.size_px((frame.width_px, frame.height_px), self._far_input)
-        self._encoder.submit(key, frame.picture, quality=rung.quality, size=size)
+        pending.rung = rung_index
+        self._encoder.submit(key, frame.picture, rung=rung_index, quality=rung.quality, size=size)
 
     def send(self, action: SendFrame) -> Sequence[Action]:
         """Head and body to the link; what the scheduler decides when it does not take them."""
@@ -118,7 +120,7 @@ class FarPort:
         seq = action.key[1]
         payload, encoding = pending.payload, pending.encoding
         if payload is None or encoding is None:
-            return self._scheduler.send_failed(action.key, "no payload", self._clock_us())
+            return self._scheduler.send_failed(action.key, "no payload", self._clock_us(), link=action.link)
         sent_us = self._clock_us()
         sent = self._link.send(
             live.FrameHead(
@@ -127,7 +129,7 @@ class FarPort:
                 worker_budget_us=action.worker_budget_us,
                 sent_mono_us=sent_us,
                 encoding=encoding,
-                priority=port.priority,
+                priority=pending.priority,
                 probe=action.probe,
                 source_width_px=pending.frame.width_px,
                 source_height_px=pending.frame.height_px,
@@ -135,7 +137,9 @@ class FarPort:
             live.FrameBody(stream=port.index, seq=seq, data=payload),
         )
         if sent is not Sent.ACCEPTED:
-            return self._scheduler.send_failed(action.key, f"link {sent.value}", self._clock_us())
+            return self._scheduler.send_failed(
+                action.key, f"link {sent.value}", self._clock_us(), link=action.link
+            )
         pending.sent_us = sent_us
         self._counters.offloaded += 1
         self._counters.payload_bytes += len(payload)
@@ -167,12 +171,14 @@ class FarPort:
                 self.degraded = ""
                 model = self._desk.choose_model(event.welcome)
                 self._far_input = (model.input_width_px, model.input_height_px)
-                return self._scheduler.welcomed(event.connection, event.welcome.credit, now_us)
+                return self._scheduler.welcomed(
+                    self._way.name, event.connection, event.welcome.credit, now_us
+                )
             case Connected():
                 self._outbox.reachable(connected=True, limits=event.welcome.limits)
             case Disconnected(lane=Lane.LIVE):
                 self.degraded = event.reason
-                return self._scheduler.disconnected(event.reason, now_us)
+                return self._scheduler.disconnected(self._way.name, event.reason, now_us)
             case Disconnected():
                 self._outbox.reachable(connected=False)
             case Refused():
@@ -181,7 +187,7 @@ class FarPort:
                 self.degraded = event.error.text
             case Dropped(message=live.FrameBody() as body):
                 key = self._key(body.stream, body.seq)
-                return self._scheduler.send_failed(key, "queue below is full", now_us)
+                return self._scheduler.send_failed(key, "queue below is full", now_us, link=self._way.name)
             case Dropped(message=bulk.BulkBatch() as batch):
                 self._outbox.dropped(batch.batch)
             case Received(connection=number) if number in self._turned_down:
@@ -217,16 +223,25 @@ class FarPort:
                 if pending is not None and pending.far is None:
                     pending.far, pending.far_arrived_us = result, event.arrived_us
                 return self._scheduler.result(
-                    key, timing=result.timing, load=result.load, now_us=event.arrived_us
+                    key,
+                    link=self._way.name,
+                    timing=result.timing,
+                    load=result.load,
+                    now_us=event.arrived_us,
                 )
             case live.Reject() as reject:
                 self._counters.rejected[reject.reason.value] += 1
                 key = self._key(reject.stream, reject.seq)
                 return self._scheduler.rejected(
-                    key, reason=reject.reason.value, load=reject.load, now_us=now_us
+                    key,
+                    link=self._way.name,
+                    reason=reject.reason.value,
+                    load=reject.load,
+                    now_us=now_us,
                 )
             case session.Pong() as pong:
                 return self._scheduler.pong(
+                    self._way.name,
                     pong.nonce,
                     resident_us=pong.resident_us,
                     load=pong.load,

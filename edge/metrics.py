@@ -192,6 +192,14 @@ def _streams(v: Vitals) -> Iterator[Metric]:
             states.add_metric((name, state.value), status.state is state)
     yield states
     yield _counters("stream_on_time", "Answers out in time, by stream.", ("stream",), v.stream_on_time)
+    lag = GaugeMetricFamily(
+        f"{PREFIX}_lag_seconds",
+        "For how long frames have come without an answer catching up with the newest.",
+        labels=("stream",),
+    )
+    for name, lag_us in v.lag_us.items():
+        lag.add_metric((name,), lag_us / 1e6)
+    yield lag
 
 
 def _far(v: Vitals) -> Iterator[Metric]:
@@ -227,7 +235,7 @@ def _link(link: LinkSight) -> Iterator[Metric]:
         "As the last frames measured it; 0 before the first.",
         link.bytes_per_us * 1e6,
     )
-    yield gauge("in_flight_bytes", "Payloads sent and not yet answered.", link.in_flight_bytes)
+    yield gauge("in_flight_bytes", "Payloads about to go, or sent and not yet across.", link.in_flight_bytes)
     yield counter("connections", "Live connections a worker welcomed.", link.connections)
     yield counter("sent_bytes", "Bytes handed to the network, both lanes.", link.sent_bytes)
     yield counter(

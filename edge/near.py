@@ -66,6 +66,12 @@ class NearRun:
     started_us: int
     run_us: int
 
+    @property
+    def confidence(self) -> float | None:
+        """0..1, None without an answer: the least sure box speaks for the picture, and who saw nothing is sure of
+        nothing."""
+        return None if self.detections is None else float(min(self.detections.scores, default=0.0))
+
 
 class NearRunner:
     """`done` is called from the near thread after every run that was started. `labels` None: the detector's own;

@@ -5,16 +5,20 @@ from dataclasses import dataclass
 from edge.near import NearRun
 from edge.scheduling.actions import Give
 from pipelines.frame import Encoding, Frame
+from pipelines.result import Priority
 from protos.wire.live import Result
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Pending:
-    """Times in µs of the gateway's monotonic clock, 0 = has not happened."""
+    """Times in µs of the gateway's monotonic clock, 0 = has not happened. `priority` is that of the moment it was
+    accepted; `rung` the one its payload was ordered at last, an index into the ladder, None = not ordered."""
 
     frame: Frame
     deadline_us: int
     accepted_us: int
+    priority: Priority
+    rung: int | None = None
     payload: bytes | None = None
     encoding: Encoding | None = None
     encode_us: int = 0

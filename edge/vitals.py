@@ -29,7 +29,7 @@ class SinkVitals:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
     """`pending` is counted from slots and table, not from the other counts. `link` is at most 250 ms old.
-    `outbox_age_us` is None when unknown."""
+    `outbox_age_us` is None when unknown; `lag_us`: how far the answers of a stream are behind its newest frame."""
 
     captured: int
     answered: Mapping[AnsweredBy, int]
@@ -53,6 +53,7 @@ class Vitals:
     streams: Mapping[str, StreamStatus]
     stream_answers: Mapping[tuple[str, AnsweredBy], int]
     stream_on_time: Mapping[str, int]
+    lag_us: Mapping[str, int]
     link: LinkSight | None
     outbox: OutboxStats
     outbox_age_us: int | None
@@ -102,6 +103,7 @@ def vitals_of(
         streams=streams,
         stream_answers=latency.answers,
         stream_on_time=latency.on_time,
+        lag_us=scheduler.lag_us(),
         link=dispatcher.sight,
         outbox=outbox,
         outbox_age_us=outbox_age_us,

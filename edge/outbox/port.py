@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from edge.outbox.stats import OutboxStats
 from pipelines.frame import FrameId
 from pipelines.result import GapReason, Record
 from protos.wire.bulk import Ack
@@ -22,3 +23,4 @@ class Outbox(Protocol):
     def observe_live(
         self, *, in_flight_bytes: int, over_budget: bool, bytes_per_s: float, queueing_us: int
     ) -> None: ...
+    def stats(self) -> OutboxStats: ...

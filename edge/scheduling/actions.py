@@ -1,23 +1,28 @@
-"""What the scheduler wants done, as values. The dispatcher (or the simulator) carries them out."""
+"""What the scheduler wants done, as values. The dispatcher (or the simulator) carries them out.
+
+`link` names one of the settings' links, `rung` is an index into its ladder.
+"""
 
 from dataclasses import dataclass
 
 from edge.scheduling.near_timeline import Key
-from pipelines.result import AnsweredBy, Status
+from pipelines.result import AnsweredBy, ShedReason, Status
 
 
 @dataclass(frozen=True, slots=True)
 class Encode:
-    """Make the frame's payload; then call `encoded` or `encode_failed`."""
+    """Make the frame's payload; then call `encoded` or `send_failed`."""
 
     key: Key
+    rung: int
 
 
 @dataclass(frozen=True, slots=True)
 class SendFrame:
-    """Send head and body; then call `send_failed` if it was not accepted."""
+    """Send head and body; then call `send_failed` if it was not accepted. A frame may go over two links."""
 
     key: Key
+    link: str
     worker_budget_us: int
     probe: bool
 
@@ -27,17 +32,19 @@ class CancelFar:
     """Tell the worker it need not start this one."""
 
     key: Key
+    link: str
 
 
 @dataclass(frozen=True, slots=True)
 class StartNear:
     """Run near on the frame; then call `near_done`. Never asked for while another run is on.
 
-    `due_us`: when this start was planned; what comes after it is overhead.
+    `due_us`: when this start was planned; what comes after it is overhead. `small`: at the smaller input.
     """
 
     key: Key
     due_us: int
+    small: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +56,17 @@ class CancelNear:
 
 @dataclass(frozen=True, slots=True)
 class Give:
-    """The answer is decided. `hold` = commit it to the outbox first and wait for `Release`."""
+    """The answer is decided. `hold` = commit it to the outbox first and wait for `Release`.
+
+    `link`: whose far answer it is. A tracked answer is made by whoever carries this out.
+    """
 
     key: Key
     by: AnsweredBy
     status: Status
     reason: str
     hold: bool
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,14 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class Shed:
+    """The frame gets no answer; it is counted under `reason`."""
+
+    key: Key
+    reason: ShedReason
+
+
+@dataclass(frozen=True, slots=True)
 class LateFar:
     """A far result came after another answer was given."""
 
@@ -75,14 +94,18 @@ class LateFar:
 
 @dataclass(frozen=True, slots=True)
 class SendPing:
+    link: str
     nonce: int
 
 
 @dataclass(frozen=True, slots=True)
 class OpenFresh:
-    """Open another live connection; the present one does not answer."""
+    """Open another live connection; the present one does not carry what it should."""
+
+    link: str
+    reason: str
 
 
 FarAction = Encode | SendFrame | CancelFar | SendPing | OpenFresh
-"""Actions that concern the link."""
-Action = FarAction | StartNear | CancelNear | Give | Release | LateFar
+"""Actions that concern a link."""
+Action = FarAction | StartNear | CancelNear | Give | Release | Shed | LateFar

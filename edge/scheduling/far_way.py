@@ -1,121 +1,279 @@
-"""The far way: what the link and the worker would do to a frame, and whether one may be sent at all."""
+"""One far way: what a link and its worker would do to a frame, and whether one may be sent at all.
 
-from collections.abc import Iterable
+Owns the frames under way on the link. Bytes out never exceed the worker's window or the data budget.
+"""
 
 from edge.scheduling.breaker import Breaker
-from edge.scheduling.job import Far, Job
-from edge.scheduling.link_estimate import LinkEstimate
-from pipelines.result import Load, WorkerTiming
+from edge.scheduling.data_budget import DataBudget
+from edge.scheduling.fair_share import FairShare
+from edge.scheduling.job import Flight, Job
+from edge.scheduling.link_estimate import RTT_MIN_SPAN_US, Forecast, LinkEstimate
+from edge.scheduling.near_timeline import Key
+from edge.scheduling.settings import LinkSettings
+from pipelines.result import Load, Priority, WorkerTiming
+from pipelines.windows import MinWindow
 from protos.wire.session import Credit
 
 VANISHED_FRAMES = 3
+VANISHED_AFTER_US = 300_000
 FORGET_US = 2_000_000
-SAMPLE_EVERY_US = 1_000_000
+SAMPLE_EVERY_US = 300_000
+METERED_SAMPLE_EVERY_US = 1_000_000
+SHORT_SPAN_US = 1_000_000
+STALL = 2.0
+MUTE_CONNECTIONS = 2
+FRAME_OVERHEAD_BYTES = 200
+PING_BYTES = 150
+"""Head, framing and TCP/IP around a payload; a ping and its answer."""
 
 
 class FarWay:
-    """Link estimate, breaker and credit of one link, fed by the scheduler."""
+    """Link estimate, breaker, credit and budgets of one link, fed by the scheduler."""
 
-    def __init__(self, *, fall_back_above_us: int, return_below_us: int) -> None:
+    def __init__(self, settings: LinkSettings, *, fall_back_above_us: int, return_below_us: int) -> None:
+        self.name = settings.name
         self.link = LinkEstimate()
-        self.breaker = Breaker(fall_back_above_us=fall_back_above_us, return_below_us=return_below_us)
+        self.breaker = Breaker(
+            fall_back_above_us=fall_back_above_us,
+            return_below_us=return_below_us,
+            metered=settings.metered,
+        )
+        self.budget = DataBudget(bytes_per_hour=settings.bytes_per_hour, bytes_per_day=settings.bytes_per_day)
+        self.share = FairShare()
+        self.flights: dict[Key, Flight] = {}
+        self._sample_every_us = METERED_SAMPLE_EVERY_US if settings.metered else SAMPLE_EVERY_US
         self._credit = Credit(frames=1, bytes=1 << 20)
         self._connection = 0
         self._last_sent_us = 0
+        self._short_us: int | None = None
+        self._band_us = fall_back_above_us
+        self._prompt_ping_us = 0  # when the last ping went that was answered inside the band
         self._vanished = 0
+        self._pongs = self._replies = self._frames = 0  # on this connection
+        self._mute_connections = 0  # in a row, that answered pings and no frame
+        self._one_way = MinWindow(RTT_MIN_SPAN_US)  # of heads, on two clocks: only differences count
+        self._last_body_us = -(1 << 62)
+        self._free_us = 0.0  # when what was sent should have crossed
+        self._crossed_us = 0  # what was sent until then is no longer on the link
+
+    def __repr__(self) -> str:
+        return f"<FarWay {self.name} {len(self.flights)} under way, {self.breaker!r}>"
 
     # -- what may be sent ---------------------------------------------------------------------------------
 
-    @staticmethod
-    def in_flight_bytes(jobs: Iterable[Job]) -> int:
-        return sum(job.size_bytes for job in jobs if job.far is Far.SENT)
+    def in_flight_bytes(self, now_us: int) -> int:
+        """Bytes on the link, and those that will go before a frame decided on now."""
+        waiting = sum(f.size_bytes for f in self.flights.values() if f.sent_us is None)
+        return waiting + self._queued_bytes(now_us)
 
-    def has_credit(self, jobs: Iterable[Job], size_bytes: int) -> bool:
-        """Whether the worker's window has room for one more frame of `size_bytes`."""
-        open_jobs = [job for job in jobs if job.far_open]
-        flying_bytes = self.in_flight_bytes(open_jobs)
-        return len(open_jobs) < self._credit.frames and flying_bytes + size_bytes <= self._credit.bytes
+    def room_bytes(self, priority: Priority, now_us: int) -> int:
+        """The largest payload that the worker's window and the data budget still have room for; 0 = none."""
+        if len(self.flights) >= self._credit.frames or self._stalls(now_us):
+            return 0
+        if self.flights and not self.link.measured_bytes_per_us(now_us):
+            return 0  # one frame at a time until one has shown what the link carries
+        window_bytes = self._credit.bytes - sum(f.size_bytes for f in self.flights.values())
+        budget_bytes = self.budget.left_bytes(priority, now_us)
+        if budget_bytes is None:
+            return window_bytes
+        waiting = [f.size_bytes + FRAME_OVERHEAD_BYTES for f in self.flights.values() if f.sent_us is None]
+        return min(window_bytes, budget_bytes - sum(waiting) - FRAME_OVERHEAD_BYTES)
 
     def sample_due(self, now_us: int) -> bool:
         """Nothing was sent for a while: without samples a link never looks better than it did."""
-        return now_us - self._last_sent_us >= SAMPLE_EVERY_US
+        waiting = any(not flight.overdue for flight in self.flights.values())
+        return not waiting and self.idle_for(self._sample_every_us, now_us)
 
-    def sent(self, job: Job, *, size_bytes: int, in_flight_bytes: int, now_us: int) -> None:
-        job.nominal_us = self.link.nominal_us(
-            size_bytes=size_bytes, in_flight_bytes=in_flight_bytes, now_us=now_us
-        )
-        job.size_bytes, job.sent_us, job.far, job.connection = size_bytes, now_us, Far.SENT, self._connection
+    def found_short(self, now_us: int) -> None:
+        """A frame that an empty link would have taken found it full."""
+        self._short_us = now_us
+
+    def idle_for(self, span_us: int, now_us: int) -> bool:
+        return now_us - self._last_sent_us >= span_us
+
+    def yields(self, stream: str, now_us: int) -> bool:
+        """Whether `stream` should leave the link to others: it is short, and they had less than their share."""
+        short = self._short_us is not None and now_us - self._short_us < SHORT_SPAN_US
+        return short and self.share.ahead(stream, now_us)
+
+    def forecast(self, now_us: int) -> Forecast:
+        return self.link.forecast(in_flight_bytes=self.in_flight_bytes(now_us), now_us=now_us)
+
+    # -- what goes out ------------------------------------------------------------------------------------
+
+    def take(self, job: Job, *, size_bytes: int, probe: bool, forced: bool, now_us: int) -> None:
+        """The frame will go this way, once encoded."""
+        flight = Flight(link=self.name, size_bytes=size_bytes, probe=probe, forced=forced)
+        self.flights[job.key] = job.flights[self.name] = flight
+        self.share.charge(job.key[0], size_bytes, now_us)
         self._last_sent_us = now_us
+        if probe:
+            self.breaker.probe_sent(job.key, now_us)
+
+    def sent(self, job: Job, now_us: int) -> None:
+        """The frame leaves now, `job.size_bytes` long."""
+        flight = job.flights[self.name]
+        flight.ahead_bytes = self._queued_bytes(now_us)
+        flight.size_bytes = job.size_bytes
+        flight.sent_us = now_us
+        flight.connection = self._connection
+        self._frames += 1
+        flight.nominal_us = self.link.nominal_us(
+            size_bytes=job.size_bytes, in_flight_bytes=flight.ahead_bytes, now_us=now_us
+        )
+        bytes_per_us = self.link.bytes_per_us(now_us)
+        self._free_us = max(self._free_us, float(now_us)) + job.size_bytes / bytes_per_us
+        flight.expected_us = self.forecast(now_us).completion_us(0)  # it is in flight itself by now
+        self.budget.spend(job.size_bytes + FRAME_OVERHEAD_BYTES, now_us)
+
+    def drop(self, job: Job) -> Flight | None:
+        """The frame is no longer waited for on this way."""
+        self.flights.pop(job.key, None)
+        return job.flights.pop(self.name, None)
+
+    def end(self, job: Job, now_us: int) -> Flight | None:
+        """The frame will not be answered on this way; a failed probe speaks against the link."""
+        flight = self.drop(job)
+        if flight is not None and flight.probe:
+            self.breaker.probe_ended(job.key, rtt_us=None, now_us=now_us)
+        return flight
+
+    def ping(self, now_us: int) -> int | None:
+        """The nonce of a ping to send now."""
+        ahead_us = self._sent_bytes(now_us) / self.link.bytes_per_us(now_us)
+        nonce = self.breaker.ping_due(now_us, excused_us=int(STALL * ahead_us))
+        if nonce is not None:
+            self.budget.spend(PING_BYTES, now_us)
+        return nonce
 
     # -- what comes back ----------------------------------------------------------------------------------
 
     def heard(self, load: Load, now_us: int, *, of_a_frame: bool) -> None:
         """The worker answered; a frame that came back did not vanish."""
-        self.link.observe_load(load)
+        self.link.observe_load(load, now_us)
         self.breaker.heard(now_us)
         if of_a_frame:
             self._vanished = 0
+            self._replies += 1
+            self._mute_connections = 0
 
-    def measure(self, job: Job, timing: WorkerTiming, now_us: int) -> None:
-        """A result of a frame that was out."""
+    def arrived(self, job: Job, timing: WorkerTiming, now_us: int) -> None:
+        """A result of a frame that was under way here."""
+        flight = self.drop(job)
+        if flight is None or flight.sent_us is None:
+            return
+        self._crossed_us = max(self._crossed_us, flight.sent_us)
+        own_us = self._own_wait_us(flight.sent_us, timing)
         rtt_us = self.link.observe_frame(
-            size_bytes=job.size_bytes,
-            sent_us=job.sent_us,
+            size_bytes=flight.size_bytes,
+            sent_us=flight.sent_us,
             arrived_us=now_us,
-            nominal_us=job.nominal_us,
+            nominal_us=flight.nominal_us,
             timing=timing,
+            frame=job.key,
         )
+        rtt_us = max(0, rtt_us - own_us)  # own bytes queued ahead are not the link's round trip
         self.breaker.round_trip(rtt_us, now_us, live=True)
-        if job.probe and self.breaker.probe_ended(job.key, rtt_us=rtt_us, now_us=now_us):
+        if flight.probe and self.breaker.probe_ended(job.key, rtt_us=rtt_us, now_us=now_us):
             self.link.forget_slowness(now_us, keep=2)
 
-    def failed(self, job: Job, now_us: int) -> None:
-        """A frame will not come back; as a probe it speaks against the link."""
-        if job.probe:
+    def overdue(self, job: Job, flight: Flight, now_us: int) -> None:
+        """An unanswered frame at its answer time counts against the link, once."""
+        if flight.sent_us is None:
+            return
+        flight.overdue = True
+        self.link.observe_overdue(
+            sent_us=flight.sent_us, nominal_us=flight.nominal_us, now_us=now_us, frame=job.key
+        )
+        self.breaker.frame_overdue(now_us)
+        if flight.probe:
             self.breaker.probe_ended(job.key, rtt_us=None, now_us=now_us)
 
-    def overdue(self, job: Job, now_us: int) -> None:
-        """An unanswered frame at its answer time counts against the link, once."""
-        job.overdue = True
-        self.link.observe_overdue(sent_us=job.sent_us, nominal_us=job.nominal_us, now_us=now_us)
-        self.breaker.frame_overdue(now_us)
-        self.failed(job, now_us)
+    def look_for_vanished(self, flight: Flight, now_us: int) -> None:
+        """A frame of which nothing was heard for long, while pings sent after it were answered at once, is
+        gone; several in a row and the link carries nothing large."""
+        if flight.vanished or not flight.overdue or flight.sent_us is None:
+            return
+        if now_us - flight.sent_us < VANISHED_AFTER_US or self._prompt_ping_us <= flight.sent_us:
+            return
+        flight.vanished = True
         self._vanished += 1
-        if self._vanished >= VANISHED_FRAMES and self.breaker.pings_pass(since_us=job.sent_us):
+        if self._vanished >= VANISHED_FRAMES:
+            self._vanished = 0
             self.breaker.frames_vanish(now_us)
 
-    def pong(
-        self,
-        nonce: int,
-        *,
-        resident_us: int,
-        load: Load,
-        credit: Credit | None,
-        jobs: Iterable[Job],
-        now_us: int,
-    ) -> None:
+    def pong(self, nonce: int, *, resident_us: int, load: Load, credit: Credit | None, now_us: int) -> None:
         """A ping's answer; our own frames queued ahead of it do not count against the link."""
         if credit is not None:
             self._credit = credit
         self.heard(load, now_us, of_a_frame=False)
-        sent_us = self.breaker.ping_sent_us(nonce)
-        if sent_us is None or not self.breaker.pong(nonce, now_us):
+        sent_us = self.breaker.pings.sent_us(nonce)
+        if sent_us is None or not self.breaker.pings.answered(nonce, now_us):
             return
-        ahead_bytes = self.in_flight_bytes(job for job in jobs if job.sent_us <= sent_us)
+        ahead_bytes = self._sent_bytes(sent_us)
+        self._crossed_us = max(self._crossed_us, sent_us)
+        self._pongs += 1
         raw_us = now_us - sent_us - resident_us
-        rtt_us = max(0, int(raw_us - ahead_bytes / self.link.bytes_per_us(now_us)))
+        if raw_us <= self._band_us:
+            self._prompt_ping_us = max(self._prompt_ping_us, sent_us)
+        rtt_us = max(0, int(raw_us - STALL * ahead_bytes / self.link.bytes_per_us(now_us)))
         # What is subtracted is an estimate: it may excuse a round trip, it must not make a minimum.
         self.link.observe_rtt(raw_us, now_us)
         self.breaker.round_trip(rtt_us, now_us, live=False)
 
     def welcomed(self, connection: int, credit: Credit, now_us: int) -> None:
+        # Where large packets are lost, TCP also keeps back the pings behind them: each new connection answers
+        # pings until its first frame, then falls silent.
+        if self._pongs and self._frames and not self._replies:
+            self._mute_connections += 1
+        self._pongs = self._replies = self._frames = 0
+        if self._mute_connections >= MUTE_CONNECTIONS:
+            self.breaker.frames_vanish(now_us)
         self._connection = connection
         self._credit = credit
+        self._last_body_us = -(1 << 62)  # another worker may speak now, on another clock
+        self._one_way = MinWindow(RTT_MIN_SPAN_US)
         self.breaker.welcomed(now_us)
 
-    def left_behind(self, job: Job, now_us: int) -> bool:
+    def left_behind(self, job: Job, flight: Flight, now_us: int) -> bool:
         """Whether an answered frame is no longer waited for: another connection, or too long ago. Its result
         may still come and be late; it no longer fills the link."""
-        if not job.given or job.far is not Far.SENT:
+        if job.given is None or flight.sent_us is None:
             return False
-        return job.connection != self._connection or now_us - job.sent_us > FORGET_US
+        return flight.connection != self._connection or now_us - flight.sent_us > FORGET_US
+
+    def _own_wait_us(self, sent_us: int, timing: WorkerTiming) -> int:
+        """How long a frame's head waited for the own frame before it: the lane is one ordered stream, so no
+        head arrives before that body. One-way delays are compared with their minimum only, which leaves
+        neither clock's offset in."""
+        delay_us = timing.head_mono_us - sent_us
+        self._one_way.add(delay_us, sent_us)
+        least_us = self._one_way.value(sent_us)
+        undelayed_us = sent_us + int(delay_us if least_us is None else least_us)
+        wait_us = max(0, min(timing.head_mono_us, self._last_body_us) - undelayed_us)
+        self._last_body_us = timing.body_mono_us
+        return wait_us
+
+    def _stalls(self, now_us: int) -> bool:
+        """A frame is out for twice as long as it should be: what is sent now would queue behind it."""
+        return any(
+            f.sent_us is not None
+            and not f.overdue
+            and f.sent_us > self._crossed_us
+            and now_us - f.sent_us > STALL * f.expected_us
+            for f in self.flights.values()
+        )
+
+    def _queued_bytes(self, now_us: int) -> int:
+        """What was sent and has not crossed: by the bandwidth, and never more than nothing answered speaks
+        for. A lane is one ordered stream: what was sent before something answered has crossed."""
+        left = (self._free_us - now_us) * self.link.bytes_per_us(now_us)
+        return min(int(max(0.0, left)), self._sent_bytes(now_us))
+
+    def _sent_bytes(self, until_us: int) -> int:
+        """Own bytes sent by `until_us` that nothing answered proves to have crossed."""
+        return sum(
+            f.size_bytes
+            for f in self.flights.values()
+            if f.sent_us is not None and self._crossed_us < f.sent_us <= until_us
+        )

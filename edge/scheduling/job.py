@@ -1,22 +1,13 @@
 """One frame between its acceptance and its answer, as the scheduler knows it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from edge.scheduling.ladder_cost import LadderCost
 from edge.scheduling.near_timeline import Key
-from edge.scheduling.rung import RungCost
-from pipelines.result import Status
+from pipelines.result import AnsweredBy, Priority, Status
 
 GIVE_UP_BEFORE_US = 1_000
-
-
-class Far(Enum):
-    """Where the far way of a frame stands. Only ENCODING and SENT may still bring an answer."""
-
-    NONE = "none"
-    ENCODING = "encoding"
-    SENT = "sent"
-    OVER = "over"
 
 
 class Near(Enum):
@@ -28,36 +19,70 @@ class Near(Enum):
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
+class Flight:
+    """A frame on its way over one link, from the decision on; `sent_us` None while it is being encoded.
+
+    `probe`: it asks whether the link is back; `forced`: it is sent to learn, whatever it is worth.
+    `ahead_bytes` were out before it. `hopeless`: the link went over budget, near need not wait for it.
+    """
+
+    link: str
+    size_bytes: int
+    probe: bool = False
+    forced: bool = False
+    connection: int = 0
+    sent_us: int | None = None
+    ahead_bytes: int = 0
+    nominal_us: float = 0.0
+    expected_us: float = 0.0
+    overdue: bool = False
+    vanished: bool = False
+    hopeless: bool = False
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class Job:
-    """`answer_by_us` = deadline − margin. `eager`: near may start before its slot, far is not coming."""
+    """`answer_by_us` = deadline − margin. `eager`: near may start before its slot, far is not coming.
+
+    A job stays until its answer is out, near has let go of it and no flight is waited for any more.
+    """
 
     key: Key
     captured_us: int
     deadline_us: int
     answer_by_us: int
-    cost: RungCost
     accepted_us: int
-    far: Far = Far.NONE
+    priority: Priority
+    cost: LadderCost
+    flights: dict[str, Flight] = field(default_factory=dict)
+    rung: int = 0
+    size_bytes: int = 0  # of the payload once encoded
     near: Near = Near.NONE
+    near_small: bool = False
     near_status: Status = Status.TIMEOUT
+    near_confidence: float | None = None
     eager: bool = False
-    probe: bool = False
-    connection: int = 0
-    size_bytes: int = 0
-    sent_us: int = 0
-    nominal_us: float = 0.0
-    overdue: bool = False
     far_reason: str = ""  # why far did not answer
-    given: bool = False
+    given: AnsweredBy | None = None
     release_by_us: int | None = None  # held answer: out at the latest then
-    abandoned: bool = False  # the link went over budget: near need not wait for far
 
-    @property
-    def give_up_us(self) -> int:
-        """When a frame without an answer is missed: not at `answer_by`, for until the deadline an answer that
-        comes after all is still on time, and a miss cannot be."""
-        return max(self.answer_by_us, self.deadline_us - GIVE_UP_BEFORE_US)
+    give_up_us: int = field(init=False)
+    """When a frame without an answer is missed: not at `answer_by`, for until the deadline an answer that
+    comes after all is still on time, and a miss cannot be."""
+
+    def __post_init__(self) -> None:
+        self.give_up_us = max(self.answer_by_us, self.deadline_us - GIVE_UP_BEFORE_US)
 
     @property
     def far_open(self) -> bool:
-        return self.far in (Far.ENCODING, Far.SENT)
+        """Whether a far answer may still come, however late."""
+        return bool(self.flights)
+
+    @property
+    def far_hoped(self) -> bool:
+        """Whether a far answer is worth holding a near one back for."""
+        return any(not flight.hopeless for flight in self.flights.values())
+
+    @property
+    def encoding(self) -> bool:
+        return any(flight.sent_us is None for flight in self.flights.values())

@@ -5,20 +5,26 @@
     p(on time) = share of the ξ window whose ξ·nominal + worker time is within what remains
 
 Bandwidth is the harmonic mean of size/(body arrival − head arrival) where that spread is ≥ 2 ms, else of
-size/(reply − worker time − rtt_min). Overdue frames enter the window as censored samples: at least as slow
-as they already are.
+size/(reply − worker time − rtt_min). Overdue frames are censored samples: slower than they already are.
 """
 
 from collections import deque
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pipelines.result import Load, WorkerTiming
 from pipelines.windows import MinWindow, SampleWindow
 
 RTT_MIN_SPAN_US = 10_000_000
+RATE_SPAN_US = 10_000_000
 XI_SPAN_US = 3_000_000
 XI_SAMPLES = 20
+RATE_LOOK_US = 500_000
+LOAD_SPAN_US = 1_000_000
 SPREAD_MEANS_RATE_US = 2_000
+CENSORED = 1.3
+"""An overdue frame counts as this many times slower than it already is."""
 PRIOR_BYTES_PER_US = 12.5
 """100 Mbit/s, until a frame has crossed."""
 PRIOR_XI = (1.0, 1.2, 1.6, 2.5)
@@ -29,15 +35,60 @@ class _Sample:
     at_us: int
     xi: float
     worker_us: int
+    frame: Hashable = None  # of a censored sample, until its reply is there
+
+
+class Forecast(NamedTuple):
+    """The link as it is for one moment, asked about frames of several sizes. `pairs`: (ξ, worker time), of
+    which `least_*` are the quickest and `mid_*` the medians."""
+
+    rtt_min_us: float
+    bytes_per_us: float
+    in_flight_bytes: int
+    pairs: list[tuple[float, int]]
+    least_xi: float
+    least_worker_us: int
+    mid_xi: float
+    mid_worker_us: int
+
+    def nominal_us(self, size_bytes: int) -> float:
+        return self.rtt_min_us + (self.in_flight_bytes + size_bytes) / self.bytes_per_us
+
+    def p_on_time(self, size_bytes: int, remaining_us: int) -> float:
+        """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
+        if remaining_us <= 0:
+            return 0.0
+        nominal_us = self.nominal_us(size_bytes)
+        within = sum([xi * nominal_us + worker_us <= remaining_us for xi, worker_us in self.pairs])
+        return within / len(self.pairs)
+
+    def crosses(self, size_bytes: int, remaining_us: int) -> bool:
+        """Whether bytes in flight and these are within bandwidth × usable budget, if nothing is slower than
+        nominal; a link that proved quicker than nominal is taken at its word."""
+        least_us = min(1.0, self.least_xi) * self.nominal_us(size_bytes)
+        return least_us + self.least_worker_us <= remaining_us
+
+    def completion_us(self, size_bytes: int) -> float:
+        """When a frame sent now would be back: the median ξ and the median worker time."""
+        return self.mid_xi * self.nominal_us(size_bytes) + self.mid_worker_us
 
 
 class LinkEstimate:
     def __init__(self, prior_rtt_us: int = 20_000) -> None:
         self._prior_rtt_us = prior_rtt_us
         self._rtt_min = MinWindow(RTT_MIN_SPAN_US)
-        self._rate = SampleWindow(XI_SAMPLES)
+        self._rate = SampleWindow(XI_SAMPLES, RATE_SPAN_US)
+        self._last_rate = 0.0
+        self._rate_until_us = 0  # a new sample or a while later the mean is taken again
         self._samples: deque[_Sample] = deque(maxlen=XI_SAMPLES)
         self._load = Load()
+        self._load_us: int | None = None
+        self._pairs: list[tuple[float, int]] = []
+        self._pairs_until_us = 0
+        self._least_xi = self._mid_xi = 1.0
+        self._least_worker_us = self._mid_worker_us = 0
+        self.queued = 0.0
+        """Frames ahead of a new one at the worker, as it said last."""
         self._last_rtt: tuple[int, int] | None = None
 
     def rtt_min_us(self, now_us: int) -> int:
@@ -60,11 +111,14 @@ class LinkEstimate:
 
     def bytes_per_us(self, now_us: int) -> float:
         """The bandwidth, or a guess until a frame has crossed."""
-        return self._rate.harmonic_mean(now_us) or PRIOR_BYTES_PER_US
+        return self.measured_bytes_per_us(now_us) or PRIOR_BYTES_PER_US
 
     def measured_bytes_per_us(self, now_us: int) -> float:
-        """The bandwidth as measured, 0 until a frame has crossed."""
-        return self._rate.harmonic_mean(now_us) or 0.0
+        """The bandwidth as measured, the last known after a silence, 0 until a frame has crossed."""
+        if now_us >= self._rate_until_us:
+            self._last_rate = self._rate.harmonic_mean(now_us) or self._last_rate
+            self._rate_until_us = now_us + RATE_LOOK_US
+        return self._last_rate
 
     def nominal_us(self, *, size_bytes: int, in_flight_bytes: int, now_us: int) -> float:
         return self.rtt_min_us(now_us) + (in_flight_bytes + size_bytes) / self.bytes_per_us(now_us)
@@ -74,15 +128,27 @@ class LinkEstimate:
         self._last_rtt = (max(0, rtt_us), now_us)
         self._rtt_min.add(self._last_rtt[0], now_us)
 
-    def observe_load(self, load: Load) -> None:
+    def observe_load(self, load: Load, now_us: int) -> None:
+        if load != self._load:
+            self._pairs_until_us = 0
         self._load = load
+        self._load_us = now_us
+        self.queued = load.queue_us / load.service_p50_us if load.service_p50_us else 0.0
 
     def observe_frame(
-        self, *, size_bytes: int, sent_us: int, arrived_us: int, nominal_us: float, timing: WorkerTiming
+        self,
+        *,
+        size_bytes: int,
+        sent_us: int,
+        arrived_us: int,
+        nominal_us: float,
+        timing: WorkerTiming,
+        frame: Hashable = None,
     ) -> int:
         """A reply came; returns its round trip without worker time and transmission, in µs.
 
-        `nominal_us` is what `nominal_us()` said when the frame was sent.
+        `nominal_us` is what `nominal_us()` said when the frame was sent. A censored sample of the same
+        `frame` gives way.
         """
         network_us = max(1, arrived_us - sent_us - timing.resident_us)
         spread_us = max(0, timing.body_mono_us - timing.head_mono_us)
@@ -90,40 +156,87 @@ class LinkEstimate:
             crossing_us = spread_us
         else:
             crossing_us = max(SPREAD_MEANS_RATE_US, network_us - self.rtt_min_us(arrived_us))
-        self._rate.add(size_bytes / crossing_us, arrived_us)
+        self._rate.add(max(1, size_bytes) / crossing_us, arrived_us)
+        self._rate_until_us = 0
+        if frame is not None and any(s.frame == frame for s in self._samples):
+            kept = [s for s in self._samples if s.frame != frame]
+            self._samples.clear()
+            self._samples.extend(kept)
+        self._pairs_until_us = 0
         self._samples.append(_Sample(arrived_us, network_us / max(1.0, nominal_us), timing.resident_us))
         rtt_us = max(0, network_us - spread_us)
         self.observe_rtt(rtt_us, arrived_us)
         return rtt_us
 
-    def observe_overdue(self, *, sent_us: int, nominal_us: float, now_us: int) -> None:
-        """No reply yet: a censored sample, at least this slow."""
-        network_us = max(0, now_us - sent_us - self._worker_us())
-        self._samples.append(_Sample(now_us, 2.0 * network_us / max(1.0, nominal_us), self._worker_us()))
+    def observe_overdue(
+        self, *, sent_us: int, nominal_us: float, now_us: int, frame: Hashable = None
+    ) -> None:
+        """No reply yet: a censored sample, slower than this."""
+        network_us = max(0, now_us - sent_us - self._worker_us(now_us))
+        xi = CENSORED * network_us / max(1.0, nominal_us)
+        self._pairs_until_us = 0
+        self._samples.append(_Sample(now_us, xi, self._worker_us(now_us), frame))
 
     def forget_slowness(self, now_us: int, *, keep: int) -> None:
         """The link came back: only the last `keep` samples speak for it."""
         fresh = [s for s in self._samples if s.at_us >= now_us - XI_SPAN_US][-keep:]
         self._samples.clear()
         self._samples.extend(fresh)
+        self._pairs_until_us = 0
+        rates = self._rate.values(now_us)[-keep:]
+        self._rate.clear()
+        self._rate_until_us = 0
+        for rate in rates:
+            self._rate.add(rate, now_us)
+
+    def forecast(self, *, in_flight_bytes: int, now_us: int) -> Forecast:
+        if now_us >= self._pairs_until_us:
+            self._take_pairs(now_us)
+        return Forecast(
+            self.rtt_min_us(now_us),
+            self.bytes_per_us(now_us),
+            in_flight_bytes,
+            self._pairs,
+            self._least_xi,
+            self._least_worker_us,
+            self._mid_xi,
+            self._mid_worker_us,
+        )
 
     def p_on_time(self, *, size_bytes: int, in_flight_bytes: int, remaining_us: int, now_us: int) -> float:
         """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
-        if remaining_us <= 0:
-            return 0.0
+        return self.forecast(in_flight_bytes=in_flight_bytes, now_us=now_us).p_on_time(
+            size_bytes, remaining_us
+        )
+
+    def _take_pairs(self, now_us: int) -> None:
+        """The window as (ξ, worker time), good until a sample comes or goes or the worker's word is old."""
         while self._samples and self._samples[0].at_us < now_us - XI_SPAN_US:
             self._samples.popleft()
-        nominal_us = self.nominal_us(size_bytes=size_bytes, in_flight_bytes=in_flight_bytes, now_us=now_us)
-        queue_us = self._load.queue_us
-        pairs = [(s.xi, s.worker_us) for s in self._samples]
+        least_us = self._reported_us(now_us)
+        pairs = [(s.xi, max(s.worker_us, least_us)) for s in self._samples]
         if len(pairs) < len(PRIOR_XI):
-            pairs += [(xi, self._worker_us()) for xi in PRIOR_XI[len(pairs) :]]
-        within = sum(
-            1 for xi, worker_us in pairs if xi * nominal_us + max(worker_us, queue_us) <= remaining_us
-        )
-        return within / len(pairs)
+            worker_us = max(self._worker_us(now_us), least_us)
+            pairs += [(xi, worker_us) for xi in PRIOR_XI[len(pairs) :]]
+        self._pairs = pairs
+        slowness = sorted([xi for xi, _ in pairs])
+        work_us = sorted([worker_us for _, worker_us in pairs])
+        self._least_xi, self._mid_xi = slowness[0], slowness[len(slowness) // 2]
+        self._least_worker_us, self._mid_worker_us = work_us[0], work_us[len(work_us) // 2]
+        until_us = self._samples[0].at_us + XI_SPAN_US + 1 if self._samples else now_us + XI_SPAN_US
+        if least_us and self._load_us is not None:
+            until_us = min(until_us, self._load_us + LOAD_SPAN_US + 1)
+        self._pairs_until_us = until_us
 
-    def _worker_us(self) -> int:
+    def _reported_us(self, now_us: int) -> int:
+        """What the worker says a new frame would take, while that is fresh and it has a queue at all."""
+        if self._load_us is None or now_us - self._load_us > LOAD_SPAN_US or not self._load.queue_us:
+            return 0
+        return self._load.queue_us + self._load.service_p50_us
+
+    def _worker_us(self, now_us: int) -> int:
         """The worker's time for one frame: the median seen, or what it says of itself."""
         seen = sorted(s.worker_us for s in self._samples if s.worker_us)
-        return seen[len(seen) // 2] if seen else self._load.service_p50_us + self._load.queue_us
+        if seen:
+            return seen[len(seen) // 2]
+        return self._reported_us(now_us) or self._load.service_p50_us

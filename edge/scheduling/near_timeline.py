@@ -65,6 +65,10 @@ class NearTimeline:
         """The frame no longer needs its slot. Others stay where they are: never later."""
         self._slots = [s for s in self._slots if s.key != key]
 
+    def restore(self, slots: tuple[Slot, ...]) -> None:
+        """Back to a plan that was valid at this same moment."""
+        self._slots = [*slots]
+
     def begin(self, key: Key, *, guard_us: int, now_us: int) -> None:
         """The run of `key` starts now; it leaves the plan and occupies near for `guard_us`."""
         self.release(key)

@@ -1,22 +1,35 @@
-"""The near way: one serial detector, its timeline, how long it takes, and which frame it runs next."""
+"""The near way: one serial detector, its timeline, how long it takes, and which frame it runs next.
 
+A gateway may have a smaller input beside the full one: it serves frames the full one can no longer make.
+"""
+
+from collections import deque
 from collections.abc import Mapping
 
 from edge.scheduling.actions import StartNear
+from edge.scheduling.fair_share import FairShare
 from edge.scheduling.job import Job, Near
 from edge.scheduling.near_estimate import NearEstimate
 from edge.scheduling.near_timeline import Key, NearTimeline
-from pipelines.result import Status
+from edge.scheduling.settings import SmallNear
+from pipelines.result import PRIORITIES, ShedReason, Status
+
+RUNS_KEPT = 32
 
 
 class NearWay:
     """`prior_us` is a run's time before the first was seen; `exists` False = this gateway has no near."""
 
-    def __init__(self, *, prior_us: int, exists: bool) -> None:
+    def __init__(self, *, prior_us: int, exists: bool, small: SmallNear | None = None) -> None:
         self.exists = exists
         self.timeline = NearTimeline()
         self.estimate = NearEstimate(prior_us)
+        self.small_estimate = None if small is None or not exists else NearEstimate(small.prior_us)
+        self.share = FairShare()
         self._running: Job | None = None
+        self._started_us = 0
+        self._asked: dict[str, tuple[Key, int]] = {}  # the frame offered last and since when
+        self._ended: deque[tuple[int, int]] = deque(maxlen=RUNS_KEPT)  # (when, rank) of whole runs
 
     def reserve(self, job: Job, *, latest_end_us: int, now_us: int) -> bool:
         """Keep near time for `job` that ends by `latest_end_us`; False if there is none.
@@ -28,14 +41,71 @@ class NearWay:
         if not self.exists:
             return False
         guard_us = self.estimate.guard_us
-        idle = self._running is None and not self.timeline.slots
-        p50_us = self.estimate.p50_us
-        worth_a_try = now_us + p50_us <= latest_end_us or p50_us > latest_end_us - job.captured_us
-        if idle and worth_a_try and now_us < latest_end_us < now_us + guard_us:
-            guard_us = latest_end_us - now_us
+        small = False
         slot = self.timeline.reserve(job.key, guard_us=guard_us, latest_end_us=latest_end_us, now_us=now_us)
+        if slot is None and self.small_estimate is not None:
+            small = True
+            slot = self.timeline.reserve(
+                job.key, guard_us=self.small_estimate.guard_us, latest_end_us=latest_end_us, now_us=now_us
+            )
+        idle = self._running is None and not self.timeline.slots
+        if slot is None and idle and now_us < latest_end_us:
+            p50_us = self.estimate.p50_us
+            small = False
+            if now_us + p50_us <= latest_end_us or p50_us > latest_end_us - job.captured_us:
+                slot = self.timeline.reserve(
+                    job.key, guard_us=latest_end_us - now_us, latest_end_us=latest_end_us, now_us=now_us
+                )
         job.near = Near.NONE if slot is None else Near.RESERVED
+        job.near_small = small and slot is not None
         return slot is not None
+
+    def make_room(
+        self, job: Job, jobs: Mapping[Key, Job], *, latest_end_us: int, now_us: int, hopeful_only: bool
+    ) -> list[Job]:
+        """A slot for `job` at the cost of less important frames: those that lost theirs, none if in vain.
+
+        Frames that still hope for far go first (`hopeful_only`: only they). Others are lost by it: they give
+        way only if their stream had more of near than its share; one below its floor keeps what it has.
+        """
+        weaker = [
+            other
+            for slot in self.timeline.slots
+            if _rank(other := jobs[slot.key]) < _rank(job)
+            and not self.share.starved(slot.key[0], now_us)
+            and (other.far_hoped or (not hopeful_only and self._gives_way(other, job, now_us)))
+        ]
+        weaker.sort(key=lambda other: (not other.far_hoped, _rank(other), -other.deadline_us))
+        before = self.timeline.slots
+        for i, loser in enumerate(weaker):
+            self.timeline.release(loser.key)
+            if self.reserve(job, latest_end_us=latest_end_us, now_us=now_us):
+                losers = weaker[: i + 1]
+                for other in losers:
+                    other.near = Near.NONE
+                return losers
+        self.timeline.restore(before)
+        return []
+
+    def asked(self, job: Job, now_us: int) -> None:
+        """A frame was offered, perhaps not for the first time."""
+        self.share.asked(job.key[0], job.priority, now_us)
+        first = self._asked.get(job.key[0])
+        if first is None or first[0] != job.key:
+            self._asked[job.key[0]] = (job.key, now_us)
+
+    def why_shed(self, job: Job) -> ShedReason | None:
+        """Why `job` gets no answer although near works: while it waited near ran other frames. None if it is
+        not that."""
+        _, since_us = self._asked.get(job.key[0], (job.key, 0))
+        ran = [rank for ended_us, rank in self._ended if ended_us >= since_us]
+        if not ran:
+            return None
+        return ShedReason.PRIORITY if max(ran) > _rank(job) else ShedReason.OVERLOAD
+
+    def _gives_way(self, other: Job, job: Job, now_us: int) -> bool:
+        rank = self.share.rank
+        return rank(other.key[0], other.priority, now_us) > rank(job.key[0], job.priority, now_us)
 
     def release(self, job: Job) -> None:
         self.timeline.release(job.key)
@@ -43,9 +113,18 @@ class NearWay:
     def ended(self, *, status: Status | None, run_us: int, now_us: int) -> None:
         """The run that was on has ended; only whole runs say how long near takes."""
         self.timeline.finish(now_us)
-        self._running = None
-        if status is Status.OK:
-            self.estimate.observe(run_us, now_us)
+        job, self._running = self._running, None
+        if job is not None:
+            self.share.charge(job.key[0], run_us, now_us)
+        if status is not Status.OK:
+            return  # a run given up was counted when it was
+        if job is not None:
+            self._ended.append((now_us, _rank(job)))
+        self._estimate(small=job is not None and job.near_small).observe(run_us)
+
+    def give_up(self, job: Job, now_us: int) -> None:
+        """The run of `job` is stopped because its time is up: near takes at least so long."""
+        self._estimate(small=job.near_small).observe(now_us - self._started_us)
 
     def start_next(self, jobs: Mapping[Key, Job], now_us: int) -> StartNear | None:
         """The run to start now: a slot that is due, or an eager frame that is over before any other's slot."""
@@ -56,23 +135,41 @@ class NearWay:
         slot = None if key is None else self.timeline.get(key)
         if slot is None:
             return None
-        self.timeline.begin(slot.key, guard_us=self.estimate.guard_us, now_us=now_us)
-        self._running = jobs[slot.key]
-        self._running.near = Near.RUNNING
-        return StartNear(slot.key, min(now_us, slot.start_us))
+        job = jobs[slot.key]
+        job.near_small = self._must_be_small(job, now_us)
+        self.timeline.begin(slot.key, guard_us=self._estimate(small=job.near_small).guard_us, now_us=now_us)
+        self._running = job
+        self._started_us = now_us
+        job.near = Near.RUNNING
+        return StartNear(slot.key, min(now_us, slot.start_us), job.near_small)
 
     def due_us(self) -> int | None:
         """When the next slot starts, None while near is busy or nothing is reserved."""
         first = self.timeline.first()
         return None if first is None or self._running is not None else first.start_us
 
+    def _estimate(self, *, small: bool) -> NearEstimate:
+        return self.small_estimate if small and self.small_estimate is not None else self.estimate
+
+    def _must_be_small(self, job: Job, now_us: int) -> bool:
+        """At its start a frame gets the full input if that still fits, whatever was reserved."""
+        if self.small_estimate is None:
+            return False
+        guard_us = self.estimate.guard_us
+        others = self.timeline.fits_before_others(job.key, guard_us=guard_us, now_us=now_us)
+        return now_us + guard_us > job.answer_by_us or not others
+
     def _choose(self, first: Key, jobs: Mapping[Key, Job], now_us: int) -> Key | None:
         if jobs[first].eager:
             return first
-        guard_us = self.estimate.guard_us
         for slot in self.timeline.slots:
-            if jobs[slot.key].eager and self.timeline.fits_before_others(
-                slot.key, guard_us=guard_us, now_us=now_us
+            job = jobs[slot.key]
+            if job.eager and self.timeline.fits_before_others(
+                slot.key, guard_us=self._estimate(small=job.near_small).guard_us, now_us=now_us
             ):
                 return slot.key
         return None
+
+
+def _rank(job: Job) -> int:
+    return PRIORITIES.index(job.priority)

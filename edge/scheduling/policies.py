@@ -1,77 +1,68 @@
-"""Who should answer a frame: one function a policy, differing only in value.
+"""What it is worth to send a frame far: one function a policy, in accuracy (0..1). Not above 0 = near.
 
-Each sees the same `View` and returns a `Choice`; how frames are carried, hedged and counted is the
-scheduler's business and the same for all.
+Each sees the same `View`; how frames are carried, hedged and counted is the scheduler's business and the
+same for all. Policies differ only in value.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum
+from typing import NamedTuple
 
 
-class Choice(Enum):
-    FAR = "far"
-    NEAR = "near"
-    WAIT = "wait"  # nobody can answer it now: leave it in its slot, where a newer frame may replace it
+class View(NamedTuple):
+    """One way to answer one frame. `p`: probability that it is on time; `accuracy` of the rung; `fallback`: of
+    the answer that stands behind it; `price`: of bytes and worker load; `near_confidence`: what near said of
+    this frame, None before it ran; `near_waits`: near could still answer it."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """What a policy may know of one frame. Accuracies in 0..1; `p_far` is the probability that a far answer
-    comes in time; `near_slot` is whether near can be reserved; `sample_due`: far was not tried for a while."""
-
-    near_slot: bool
-    far_possible: bool  # connected, in budget, within the credit
-    connected: bool
-    p_far: float
-    far_accuracy: float
-    near_accuracy: float
-    size_bytes: int
-    byte_price: float  # accuracy per kB
+    p: float
+    accuracy: float
+    fallback: float
+    price: float
     min_p: float
-    sample_due: bool
+    near_waits: bool = False
+    near_confidence: float | None = None
+    unsure_below: float = 0.0
 
 
-Policy = Callable[[View], Choice]
+Policy = Callable[[View], float]
 
 
-def deadline(view: View) -> Choice:
-    """value = p · (accuracy far − accuracy of the fallback) − price · kB; sent if positive and p ≥ min_p.
-
-    The fallback of a frame without a near slot is a miss, accuracy 0. An unsampled link is tried anyway
-    while near stands behind the frame: without samples a link never looks better than it did.
-    """
-    if view.far_possible:
-        fallback = view.near_accuracy if view.near_slot else 0.0
-        value = view.p_far * (view.far_accuracy - fallback) - view.byte_price * view.size_bytes / 1000
-        if (value > 0 and view.p_far >= view.min_p) or (view.sample_due and view.near_slot):
-            return Choice.FAR
-    return _near_or_wait(view)
+def deadline(view: View) -> float:
+    """p · (accuracy − accuracy of the true fallback) − price, where p ≥ min_p."""
+    if view.p < view.min_p:
+        return 0.0
+    return view.p * (view.accuracy - view.fallback) - view.price
 
 
-def threshold(view: View) -> Choice:
-    """Far while the round trip is inside the band, near otherwise; no hedge. The plain rule, for comparison."""
-    return Choice.FAR if view.far_possible else _near_or_wait(view)
+def confidence(view: View) -> float:
+    """As `deadline`, for what near was unsure of or cannot answer; near looks first."""
+    if view.near_confidence is None:
+        return 0.0 if view.near_waits else deadline(view)
+    return deadline(view) if view.near_confidence < view.unsure_below else 0.0
 
 
-def near_only(view: View) -> Choice:
-    return _near_or_wait(view)
+def threshold(view: View) -> float:
+    """Far while the round trip is inside the band, at the best rung; no hedge. The plain rule."""
+    return view.accuracy
 
 
-def far_only(view: View) -> Choice:
-    """Far whenever there is a connection, whatever its round trip."""
-    return Choice.FAR if view.connected else Choice.WAIT
+def far_only(view: View) -> float:
+    """Far whenever there is a connection, whatever its round trip, at the best rung."""
+    return view.accuracy
 
 
-def _near_or_wait(view: View) -> Choice:
-    return Choice.NEAR if view.near_slot else Choice.WAIT
+def near_only(view: View) -> float:  # noqa: ARG001 - a policy sees the view
+    return 0.0
 
 
 POLICIES: Mapping[str, Policy] = {
     "deadline": deadline,
+    "confidence": confidence,
     "threshold": threshold,
     "near_only": near_only,
     "far_only": far_only,
 }
-HEDGED = frozenset({"deadline"})
-"""Policies whose offloaded frames own a near slot."""
+HEDGED = frozenset({"deadline", "confidence"})
+"""Policies whose offloaded frames own a near slot, and which weigh when a frame would be back."""
+ASKS_AFTER_NEAR = frozenset({"confidence"})
+IGNORES_BAND = frozenset({"far_only"})
+WITHOUT_FAR = frozenset({"near_only"})

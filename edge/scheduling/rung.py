@@ -1,13 +1,11 @@
-"""One rung of the ladder: how a frame is made small for the link, and what that has cost so far."""
+"""One rung of the ladder: how a frame is made small for the link."""
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
-from pipelines.windows import SampleWindow
-
-PRIOR_ENCODE_US = 5_000
-PRIOR_BITS_PER_PX = 2.0
-PRIOR_BITS_PER_PX_LOSSLESS = 10.0
-WINDOW = 60
+BITS_PER_PX = ((1, 0.25), (20, 0.6), (35, 0.9), (50, 1.2), (70, 1.6), (80, 2.0), (90, 3.0), (100, 8.0))
+"""JPEG quality → bits per pixel of a busy picture, on the safe side; only until the first frame is encoded."""
+LOSSLESS_BITS_PER_PX = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,22 +23,14 @@ class Rung:
         factor = min(1.0, self.scale * far_input[0] / source[0], self.scale * far_input[1] / source[1])
         return max(1, round(source[0] * factor)), max(1, round(source[1] * factor))
 
+    def prior_bytes(self, pixels: int) -> int:
+        """A guess at the payload of a frame that has `pixels` at scale 1.0."""
+        bits = _bits_per_px(self.quality) if self.quality else LOSSLESS_BITS_PER_PX
+        return max(500, int(pixels * self.scale**2 * bits / 8))
 
-class RungCost:
-    """Bytes and encode time of a rung on one stream: p90 of bytes and p95 of time over the last frames; until there
-    are any, what pictures of so many pixels usually take."""
 
-    def __init__(self, pixels: int, *, bits_per_px: float = PRIOR_BITS_PER_PX) -> None:
-        self._prior_bytes = max(500, int(pixels * bits_per_px / 8))
-        self._bytes = SampleWindow(WINDOW)
-        self._encode_us = SampleWindow(WINDOW)
-
-    def observe(self, *, size_bytes: int, encode_us: int, now_us: int) -> None:
-        self._bytes.add(size_bytes, now_us)
-        self._encode_us.add(encode_us, now_us)
-
-    def size_bytes(self, now_us: int) -> int:
-        return int(self._bytes.quantile(0.9, now_us) or self._prior_bytes)
-
-    def encode_us(self, now_us: int) -> int:
-        return int(self._encode_us.quantile(0.95, now_us) or PRIOR_ENCODE_US)
+def _bits_per_px(quality: int) -> float:
+    """Of a JPEG, between the points that are known."""
+    at = bisect_left(BITS_PER_PX, (quality, 0.0))
+    (q0, b0), (q1, b1) = BITS_PER_PX[max(0, at - 1)], BITS_PER_PX[at]
+    return b1 if q1 == q0 else b0 + (b1 - b0) * (quality - q0) / (q1 - q0)

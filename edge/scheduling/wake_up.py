@@ -1,6 +1,6 @@
 """How late this machine is: the margin before a deadline, and the time a commit takes."""
 
-from pipelines.windows import SampleWindow
+from edge.scheduling.quantile_window import QuantileWindow
 
 PRIOR_COMMIT_US = 1_000
 MOST_OF_DEADLINE = 0.1
@@ -13,17 +13,17 @@ class WakeUp:
     def __init__(self, *, deadline_us: int, margin_us: int) -> None:
         self._least_us = margin_us
         self._most_us = max(margin_us, int(deadline_us * MOST_OF_DEADLINE))
-        self._lateness = SampleWindow(2000)
-        self._commits = SampleWindow(500)
+        self._lateness = QuantileWindow(2000)
+        self._commits = QuantileWindow(500)
         self.margin_us = margin_us
         self.commit_us = PRIOR_COMMIT_US
 
-    def woke_late(self, lateness_us: int, now_us: int) -> None:
-        self._lateness.add(max(0, lateness_us), now_us)
-        tail_us = int(self._lateness.quantile(0.999, now_us) or 0)
+    def woke_late(self, lateness_us: int) -> None:
+        self._lateness.add(max(0, lateness_us))
+        tail_us = self._lateness.quantile(0.999) or 0
         self.margin_us = max(self._least_us, min(tail_us, self._most_us))
 
-    def commit_took(self, commit_us: int, now_us: int) -> None:
-        self._commits.add(commit_us, now_us)
-        tail_us = int(self._commits.quantile(0.99, now_us) or 0)
+    def commit_took(self, commit_us: int) -> None:
+        self._commits.add(commit_us)
+        tail_us = self._commits.quantile(0.99) or 0
         self.commit_us = min(max(tail_us, PRIOR_COMMIT_US), self._most_us)

@@ -24,6 +24,10 @@ COMMANDS = {
     "report": ("nearfar.cli.report:command", "Write one page about a run: was the promise kept, and why."),
     "records": ("nearfar.cli.records:command", "Show what the cloud keeps: one record per frame."),
     "outbox": ("nearfar.cli.outbox:command", "Look into the outbox of a gateway."),
+    "simulate": (
+        "nearfar.cli.simulate:command",
+        "Run the scheduler in virtual time over recorded links.",
+    ),
     "relay": ("nearfar.cli.relay:command", "Rehearse a bad link: delay, rate, stall, reset."),
     "health": ("nearfar.cli.health:command", "Ask a health page once; the exit code is the answer."),
 }

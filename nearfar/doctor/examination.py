@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from edge.config import PipelineConfig
-from edge.scheduling.rung import Rung
+from edge.scheduler_settings import rung_of
 from nearfar.bounded import within
 from nearfar.doctor import far, machine, near, network, sinks, streams
 from nearfar.doctor.finding import Finding, Level, fail, ok, skipped, words_of
@@ -156,8 +156,7 @@ def _encoded(config: PipelineConfig, stream: Seen, welcome: Welcome) -> Iterator
     """The first picture as the first rung of the ladder makes it, against the worker's limits."""
     step = config.scheduler.ladder[0]
     model = welcome.models[0]
-    rung = Rung(codec=step.codec, quality=step.wire_quality, scale=step.scale, accuracy=step.accuracy)
-    size = rung.size_px(stream.size_px, (model.input_width_px, model.input_height_px))
+    size = rung_of(step).size_px(stream.size_px, (model.input_width_px, model.input_height_px))
     try:
         codec: Codec = CODECS[step.codec].resolve().from_config(step)
         begun_us = monotonic_us()

@@ -152,7 +152,7 @@ def fact_rows(run: Run) -> list[Row]:
         ("streams", "; ".join(_streams(run.section("facts", "streams").items()))),
         ("near model", _model(run.section("facts", "near"))),
         ("far model", _model(run.section("facts", "far"))),
-        ("pictures", _codec(run.section("facts", "codec"))),
+        ("pictures", "; ".join(_rungs(facts.get("ladder")))),
         ("link", ", ".join(f"{name}: {url}" for name, url in run.section("facts", "links").items())),
         ("machine", machine.get("host")),
         ("system", machine.get("system")),
@@ -195,11 +195,13 @@ def _model(model: dict[str, Any]) -> str:
     return f"{model.get('name', '')}{f' (sha256 {sha256[:12]}…)' if sha256 else ''}"
 
 
-def _codec(codec: dict[str, Any]) -> str:
-    if not codec.get("name"):
-        return ""
-    quality = f" quality {codec['quality']}" if codec.get("quality") else ""
-    return f"{codec['name']}{quality}, scale {codec.get('scale')} of the far input"
+def _rungs(ladder: object) -> list[str]:
+    said = []
+    for rung in ladder if isinstance(ladder, list) else []:
+        if isinstance(rung, dict) and rung.get("codec"):
+            quality = f" quality {rung['quality']}" if rung.get("quality") else ""
+            said.append(f"{rung['codec']}{quality}, scale {rung.get('scale')} of the far input")
+    return said
 
 
 def _processor(machine: dict[str, Any]) -> str:

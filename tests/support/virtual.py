@@ -1,34 +1,39 @@
-"""A world in virtual time around the scheduler: near, codec, link and outbox as scripted delays.
+"""A world in virtual time around the scheduler: near, codec, links and outbox as scripted delays.
 
 It carries out actions exactly as the dispatcher does and checks the promises while it runs.
 """
 
-import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import count, pairwise
+from itertools import pairwise
 
 from edge.scheduling import actions
+from edge.scheduling.far_way import FarWay
 from edge.scheduling.near_timeline import Key
-from edge.scheduling.rung import Rung, RungCost
+from edge.scheduling.rung import Rung
 from edge.scheduling.scheduler import Scheduler
-from edge.scheduling.settings import SchedulerSettings
+from edge.scheduling.settings import LinkSettings, SchedulerSettings, StreamSettings
+from nearfar.simulation.clock import Clock
 from pipelines.result import AnsweredBy, Load, Status, WorkerTiming
 from protos.wire.session import Credit
 
 MS = 1000
 FRAME_BYTES = 20_000
+LINK = "link"
+ONE_RUNG = (Rung(codec="jpeg", quality=50, scale=1.0, accuracy=1.0),)
+LADDER = (
+    Rung(codec="jpeg", quality=50, scale=1.0, accuracy=0.98),
+    Rung(codec="jpeg", quality=50, scale=0.75, accuracy=0.95),
+    Rung(codec="jpeg", quality=50, scale=0.5, accuracy=0.9),
+    Rung(codec="jpeg", quality=20, scale=0.375, accuracy=0.85),
+)
 
 
 def settings(**changes: object) -> SchedulerSettings:
     values: dict[str, object] = {
         "deadline_us": 100 * MS,
         "margin_us": 4 * MS,
-        "policy": "deadline",
-        "hedge": "late",
-        "min_p": 0.25,
-        "byte_price": 0.0015,
-        "rung": Rung(codec="jpeg", quality=50, scale=1.0, accuracy=1.0),
+        "ladder": ONE_RUNG,
         "near_accuracy": 0.5,
         "near_prior_us": 20 * MS,
         "fall_back_above_us": 100 * MS,
@@ -37,77 +42,144 @@ def settings(**changes: object) -> SchedulerSettings:
     return SchedulerSettings(**(values | changes))  # type: ignore[arg-type]
 
 
+def links(*names: str, **changes: object) -> tuple[LinkSettings, ...]:
+    return tuple(LinkSettings(name=name, **changes) for name in names)  # type: ignore[arg-type]
+
+
+@dataclass
+class Wire:
+    """One link: `rtt_us(now)` None = the packet is lost; `frames_pass` False = only small packets arrive."""
+
+    rtt_us: Callable[[int], int | None] = lambda _: 20 * MS
+    worker_us: Callable[[int], int] = lambda _: 20 * MS
+    bytes_per_us: float = 12.5
+    frames_pass: bool = True
+    free_us: int = 0
+    sent_bytes: int = 0
+
+
 @dataclass
 class World:
-    """`rtt_us(now)` None = the packet is lost; `near_us(now)` how long a near run takes."""
+    """`near_us(now)` how long a near run takes; `rtt_us`, `worker_us` script the first link."""
 
     scheduler: Scheduler
-    rtt_us: Callable[[int], int | None] = lambda _: 20 * MS
     near_us: Callable[[int], int] = lambda _: 20 * MS
-    worker_us: Callable[[int], int] = lambda _: 20 * MS
+    small_near_us: Callable[[int], int] = lambda _: 8 * MS
     encode_us: int = 2 * MS
     commit_us: int | None = 200
-    bytes_per_us: float = 12.5
-    now_us: int = 1_000_000
+    confidence: Callable[[Key], float | None] = lambda _: 0.5
+    clock: Clock = field(default_factory=lambda: Clock(1_000_000))
+    wires: dict[str, Wire] = field(default_factory=dict)
     given: dict[Key, actions.Give] = field(default_factory=dict)
     released: dict[Key, tuple[int, AnsweredBy]] = field(default_factory=dict)
     deadlines: dict[Key, int] = field(default_factory=dict)
     late_far: list[Key] = field(default_factory=list)
     waiting: dict[str, Key] = field(default_factory=dict)
     shed: list[Key] = field(default_factory=list)
+    shed_for: dict[Key, str] = field(default_factory=dict)
     pings: int = 0
     fresh: int = 0
+    fresh_reasons: list[str] = field(default_factory=list)
+    near_runs: list[tuple[Key, bool]] = field(default_factory=list)
     near_busy: Key | None = None
-    sent_bytes: int = 0
     offloaded: list[tuple[int, Key, bool]] = field(default_factory=list)
-    _events: list[tuple[int, int, Callable[[], list[actions.Action] | None]]] = field(default_factory=list)
-    _order: "count[int]" = field(default_factory=count)
-    _link_free_us: int = 0
+    sent_over: list[tuple[int, Key, str]] = field(default_factory=list)
+    rungs: dict[Key, int] = field(default_factory=dict)
     _cancelled: set[Key] = field(default_factory=set)
 
-    def at(self, when_us: int, what: Callable[[], list[actions.Action] | None]) -> None:
-        heapq.heappush(self._events, (max(when_us, self.now_us), next(self._order), what))
+    def __post_init__(self) -> None:
+        for name in self.scheduler.ways:
+            self.wires.setdefault(name, Wire())
 
-    def connect(self) -> None:
-        self._do(self.scheduler.welcomed(1, Credit(frames=8, bytes=4 << 20), self.now_us))
+    @property
+    def now_us(self) -> int:
+        return self.clock.now_us
+
+    @property
+    def rtt_us(self) -> Callable[[int], int | None]:
+        return self.wire.rtt_us
+
+    @rtt_us.setter
+    def rtt_us(self, value: Callable[[int], int | None]) -> None:
+        self.wire.rtt_us = value
+
+    @property
+    def worker_us(self) -> Callable[[int], int]:
+        return self.wire.worker_us
+
+    @worker_us.setter
+    def worker_us(self, value: Callable[[int], int]) -> None:
+        self.wire.worker_us = value
+
+    @property
+    def wire(self) -> Wire:
+        return next(iter(self.wires.values()))
+
+    @property
+    def way(self) -> FarWay:
+        return next(iter(self.scheduler.ways.values()))
+
+    @property
+    def sent_bytes(self) -> int:
+        return sum(wire.sent_bytes for wire in self.wires.values())
+
+    def at(self, when_us: int, what: Callable[[], list[actions.Action] | None]) -> None:
+        self.clock.at(when_us, lambda: self.do(what() or []))
+
+    def connect(self, link: str | None = None, connection: int = 1) -> None:
+        for name in [link] if link else list(self.wires):
+            self.do(self.scheduler.welcomed(name, connection, Credit(frames=8, bytes=4 << 20), self.now_us))
+
+    def disconnect(self, link: str | None = None, reason: str = "reset") -> None:
+        for name in [link] if link else list(self.wires):
+            self.do(self.scheduler.disconnected(name, reason, self.now_us))
 
     def frame(self, seq: int, stream: str = "s", deadline_us: int = 100 * MS) -> None:
         """A frame becomes available now: it displaces what waits in the slot."""
         key = (stream, seq)
         if stream in self.waiting:
-            self.shed.append(self.waiting.pop(stream))
+            self._shed(self.waiting.pop(stream), "slot_overwritten")
         self.deadlines[key] = self.now_us + deadline_us
         self.waiting[stream] = key
-        self._take(stream)
+        self.take(stream)
 
     def run_until(self, end_us: int) -> None:
         while True:
             due_us = self.scheduler.next_us()
-            event_us = self._events[0][0] if self._events else None
-            next_us = min((t for t in (due_us, event_us) if t is not None), default=end_us + 1)
+            event_us = self.clock.next_us()
+            up_us = min(
+                (
+                    self.deadlines[k] - self.scheduler.wake_up.margin_us
+                    for k in self.waiting.values()
+                    if self.deadlines[k] - self.scheduler.wake_up.margin_us > self.now_us
+                ),
+                default=None,
+            )
+            next_us = min((t for t in (due_us, event_us, up_us) if t is not None), default=end_us + 1)
             if next_us > end_us:
-                self.now_us = max(self.now_us, end_us)
+                self.clock.advance(max(self.now_us, end_us))
                 return
             stuck = next_us <= self.now_us and event_us != next_us
-            self.now_us = max(self.now_us, next_us)
-            if event_us is not None and event_us <= self.now_us:
-                _, _, what = heapq.heappop(self._events)
-                self._do(what() or [])
+            self.clock.advance(max(self.now_us, next_us))
+            if self.clock.run_due():
                 stuck = False
             if due_us is not None and due_us <= self.now_us:
-                self._do(self.scheduler.tick(self.now_us))
+                self.do(self.scheduler.tick(self.now_us))
                 after = self.scheduler.next_us()
                 assert not (stuck and after is not None and after <= due_us), "tick left its timer due"
-            for stream in list(self.waiting):
-                self._take(stream)
+            for stream in self.scheduler.by_claim(list(self.waiting), self.now_us):
+                self.take(stream)
 
-    def run_frames(self, frames: int, *, every_us: int, first_seq: int = 1) -> None:
+    def run_frames(
+        self, frames: int, *, every_us: int, first_seq: int = 1, streams: tuple[str, ...] = ("s",)
+    ) -> None:
         for i in range(frames):
-            self.frame(first_seq + i)
+            for stream in streams:
+                self.frame(first_seq + i, stream)
             self.run_until(self.now_us + every_us)
         self.run_until(self.now_us + 500 * MS)
 
-    def _take(self, stream: str) -> None:
+    def take(self, stream: str) -> None:
         key = self.waiting.get(stream)
         if key is None:
             return
@@ -117,9 +189,9 @@ class World:
         )
         if offered is not None:
             del self.waiting[stream]
-            self._do(offered)
+            self.do(offered)
 
-    def _do(self, decided: list[actions.Action]) -> None:
+    def do(self, decided: list[actions.Action]) -> None:
         self._check_slots()
         for action in decided:
             self._act(action)
@@ -134,26 +206,31 @@ class World:
     def _act(self, action: actions.Action) -> None:
         now = self.now_us
         match action:
-            case actions.Encode(key):
+            case actions.Encode(key, rung):
+                self.rungs[key] = rung
+                size_bytes = self.frame_bytes(rung)
                 self.at(
                     now + self.encode_us,
                     lambda: self.scheduler.encoded(
-                        key, size_bytes=FRAME_BYTES, encode_us=self.encode_us, now_us=self.now_us
+                        key, size_bytes=size_bytes, encode_us=self.encode_us, now_us=self.now_us
                     ),
                 )
-            case actions.SendFrame(key, _, probe):
+            case actions.SendFrame(key, link, _, probe):
                 self.offloaded.append((now, key, probe))
-                self._send(key)
-            case actions.StartNear(key, _):
+                self.sent_over.append((now, key, link))
+                self._send(key, link)
+            case actions.StartNear(key, _, small):
                 assert self.near_busy is None, "near was started twice"
                 self.near_busy = key
-                run_us = self.near_us(now)
+                self.near_runs.append((key, small))
+                run_us = self.small_near_us(now) if small else self.near_us(now)
                 self.at(now + run_us, lambda: self._near_end(key, run_us))
             case actions.CancelNear(key):
                 self._cancelled.add(key)
                 self.at(now + MS, lambda: self._near_end(key, 0))
             case actions.Give(key, hold=hold):
                 assert key not in self.given, f"{key} was answered twice"
+                assert key not in self.shed_for, f"{key} was shed and answered"
                 self.given[key] = action
                 if not hold:
                     self._release(key)
@@ -161,18 +238,33 @@ class World:
                     self.at(now + self.commit_us, lambda: self.scheduler.committed(key, self.now_us))
             case actions.Release(key):
                 self._release(key)
+            case actions.Shed(key, reason):
+                assert key not in self.given, f"{key} was answered and shed"
+                self._shed(key, reason.value)
             case actions.LateFar(key):
-                self.late_far.append(key)
-            case actions.SendPing(nonce):
+                if key not in self.given or self.given[key].by is not AnsweredBy.FAR:
+                    self.late_far.append(key)
+            case actions.SendPing(link, nonce):
                 self.pings += 1
-                rtt_us = self.rtt_us(now)
-                if rtt_us is not None:
-                    self.at(now + rtt_us, lambda: self._pong(nonce))
-            case actions.OpenFresh():
+                rtt_us = self.wires[link].rtt_us(now)
+                if rtt_us is not None:  # behind the frames: a lane is one ordered stream
+                    self.at(max(now, self.wires[link].free_us) + rtt_us, lambda: self._pong(link, nonce))
+            case actions.OpenFresh(_, reason):
                 self.fresh += 1
+                self.fresh_reasons.append(reason)
 
-    def _pong(self, nonce: int) -> list[actions.Action]:
-        return self.scheduler.pong(nonce, resident_us=0, load=Load(), credit=None, now_us=self.now_us)
+    def frame_bytes(self, rung: int) -> int:
+        """What a frame weighs at a rung: `FRAME_BYTES` at the first."""
+        ladder = self.scheduler.settings.ladder
+        return int(FRAME_BYTES * (ladder[rung].scale / ladder[0].scale) ** 2)
+
+    def _pong(self, link: str, nonce: int) -> list[actions.Action]:
+        return self.scheduler.pong(link, nonce, resident_us=0, load=Load(), credit=None, now_us=self.now_us)
+
+    def _shed(self, key: Key, reason: str) -> None:
+        assert key not in self.shed_for, f"{key} was shed twice"
+        self.shed.append(key)
+        self.shed_for[key] = reason
 
     def _release(self, key: Key) -> None:
         assert key not in self.released, f"{key} was released twice"
@@ -183,39 +275,48 @@ class World:
             return []
         self.near_busy = None
         status = None if key in self._cancelled else Status.OK
-        return self.scheduler.near_done(key, status=status, run_us=run_us, now_us=self.now_us)
+        return self.scheduler.near_done(
+            key, status=status, run_us=run_us, now_us=self.now_us, confidence=self.confidence(key)
+        )
 
-    def _send(self, key: Key) -> None:
-        self.sent_bytes += FRAME_BYTES
-        rtt_us = self.rtt_us(self.now_us)
-        if rtt_us is None:
+    def _send(self, key: Key, link: str) -> None:
+        wire = self.wires[link]
+        size_bytes = self.frame_bytes(self.rungs[key])
+        wire.sent_bytes += size_bytes
+        rtt_us = wire.rtt_us(self.now_us)
+        if rtt_us is None or not wire.frames_pass:
             return
-        cross_us = int(FRAME_BYTES / self.bytes_per_us)
-        start_us = max(self.now_us, self._link_free_us)
-        self._link_free_us = start_us + cross_us
+        cross_us = int(size_bytes / wire.bytes_per_us)
+        start_us = max(self.now_us, wire.free_us)
+        wire.free_us = start_us + cross_us
         head_us = start_us + rtt_us // 2
         body_us = head_us + cross_us
-        worker_us = self.worker_us(body_us)
+        worker_us = wire.worker_us(body_us)
         timing = WorkerTiming(
             head_mono_us=head_us, body_mono_us=body_us, detect_us=worker_us, resident_us=worker_us
         )
         load = Load(service_p50_us=worker_us, service_p95_us=worker_us)
         self.at(
             body_us + worker_us + rtt_us // 2,
-            lambda: self.scheduler.result(key, timing=timing, load=load, now_us=self.now_us),
+            lambda: self.scheduler.result(key, link=link, timing=timing, load=load, now_us=self.now_us),
         )
 
-    def share(self, by: AnsweredBy, first_seq: int = 1, last_seq: int = 1 << 60) -> float:
-        seqs = [k for k in self.released if first_seq <= k[1] <= last_seq]
+    def share(
+        self, by: AnsweredBy, first_seq: int = 1, last_seq: int = 1 << 60, stream: str | None = None
+    ) -> float:
+        seqs = [k for k in self.released if first_seq <= k[1] <= last_seq and stream in (None, k[0])]
         return sum(self.released[k][1] is by for k in seqs) / max(1, len(seqs))
 
     def late(self) -> list[Key]:
         return [k for k, (at, _) in self.released.items() if at > self.deadlines[k]]
 
 
-def world(*, connect: bool = True, **changes: object) -> World:
-    """A world whose scheduler has `settings(**changes)` and one stream, connected unless told otherwise."""
-    made = World(Scheduler(settings(**changes), {"s": RungCost(320 * 240), "t": RungCost(320 * 240)}))
+def world(
+    *, connect: bool = True, streams: Mapping[str, StreamSettings] | None = None, **changes: object
+) -> World:
+    """A world whose scheduler has `settings(**changes)` and streams s and t, connected unless told otherwise."""
+    plain = StreamSettings(pixels=320 * 240, size_px=(320, 240))
+    made = World(Scheduler(settings(**changes), streams or {"s": plain, "t": plain}))
     if connect:
         made.connect()
         made.run_until(made.now_us + 300 * MS)

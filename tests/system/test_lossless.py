@@ -27,13 +27,12 @@ from tests.support.workers import GatedDetector, service
 CODECS: dict[str, Codec] = {"jpeg": JpegCodec(), "png": PngCodec(), "zstd": ZstdCodec()}
 PIPELINE = """\
 streams:
-  kiln: {{source: {{kind: images, path: {{root}}/kiln, pace: as_fast_as_possible, frames: every}}}}
+  kiln: {{source: {{kind: images, path: {{root}}/kiln, fps: 50, frames: every}}}}
 near:
   detector: {{kind: synthetic, delay: 1ms, labels: [thing]}}
   accuracy: 0.4
 scheduler:
-  ladder:
-    - {{codec: %s}}
+  ladder: [%s]
 """
 
 
@@ -67,7 +66,10 @@ def test_a_lossless_rung_brings_the_far_detector_what_the_camera_saw(tmp_path: P
     root, eye = tmp_path / "house", Eye()
     kiln(root)
     with gateway(
-        root, (PIPELINE % codec).replace("{{root}}", "{root}"), build=lambda: eye, codecs=CODECS
+        root,
+        (PIPELINE % f"{{{{codec: {codec}}}}}").replace("{{root}}", "{root}"),
+        build=lambda: eye,
+        codecs=CODECS,
     ) as made:
         summary = made.run()
         far = [line for line in made.lines() if line["answered_by"] == "far"]
@@ -84,7 +86,7 @@ def test_16_bits_on_a_jpeg_rung_are_answered_near_with_the_reason_said_once(tmp_
     root, eye = tmp_path / "house", Eye()
     kiln(root)
     with gateway(
-        root, (PIPELINE % "jpeg").replace("{{root}}", "{root}"), build=lambda: eye, codecs=CODECS
+        root, (PIPELINE % "{{codec: jpeg}}").replace("{{root}}", "{root}"), build=lambda: eye, codecs=CODECS
     ) as made:
         summary = made.run()
         lines = made.lines()

@@ -65,6 +65,7 @@ def vitals(**changes) -> Vitals:
         },
         stream_answers=tally.answers,
         stream_on_time=tally.on_time,
+        lag_us={"door": 0, "yard": 1_500_000},
         link=LinkSight(
             unix_us=1,
             link="lte",

@@ -89,9 +89,8 @@ def test_half_a_budget_is_completed(pipeline):
         ("links.lte.url=zmq://h:0", "port of 1 to 65535"),
         ("links.lte.tls={ca: x}", "not built yet"),
         ("links.lte.metered=true", "metered links are not built yet"),
-        ("scheduler.policy=confidence", "the confidence policy is not built yet"),
-        ("scheduler.ladder=[{scale: 1.0}, {scale: 0.5}]", "ladders of several rungs are not built yet"),
-        ("scheduler.ladder=[]", "ladders of several rungs are not built yet"),
+        ("scheduler.ladder=[]", "needs 1 to 16 rungs"),
+        (f"scheduler.ladder=[{', '.join(['{quality: 50}'] * 17)}]", "needs 1 to 16 rungs"),
         ("scheduler.hedge.margin=2ms", "at least 3ms"),
         ("scheduler.hedge.margin=60ms", "more than half of the deadline"),
         ("scheduler.min_p=25", "write 25% or 0.25"),
@@ -128,6 +127,7 @@ def test_what_does_not_work_is_refused_with_a_sentence(pipeline, override, words
     ("overrides", "words"),
     [
         (("near=null", "scheduler.policy=near_only"), "near_only needs a `near` detector"),
+        (("near=null", "scheduler.policy=confidence"), "confidence needs a `near` detector"),
         (("links={}", "scheduler.policy=far_only"), "far_only needs a link"),
         (("links={}", "near=null"), "deadline needs a `near` detector, a link, or both"),
         (("links={}", "near=null", "scheduler.policy=threshold"), "threshold needs"),
@@ -178,6 +178,17 @@ def test_what_is_allowed_and_probably_not_meant_is_warned_of(pipeline):
     assert "never" in warnings(pipeline("scheduler.hedge.start='never'"))[0]
     assert "a picture above 333 kB" in warnings(pipeline("scheduler.ladder=[{codec: zstd}]"))[0]
     assert warnings(pipeline("scheduler.ladder=[{codec: zstd}]", "scheduler.byte_price=0")) == []
+    asks_after_near = "scheduler.policy=confidence"
+    assert "no frame is worth offloading" in warnings(pipeline("near.accuracy=1.0", asks_after_near))[0]
+
+
+def test_a_ladder_is_judged_by_its_best_rung_and_warned_of_only_if_no_rung_is_small(pipeline):
+    lossy_first = "scheduler.ladder=[{quality: 10, accuracy: 0.3}, {codec: zstd, accuracy: 0.9}]"
+    assert warnings(pipeline(lossy_first)) == []
+    lossless = "scheduler.ladder=[{codec: png, accuracy: 0.8}, {codec: zstd, accuracy: 1.0}]"
+    assert "zstd is lossless" in warnings(pipeline(lossless))[0]
+    poor = "scheduler.ladder=[{quality: 10, accuracy: 0.3}, {quality: 20, accuracy: 0.4}]"
+    assert "no frame is worth offloading" in warnings(pipeline(poor))[0]
 
 
 def test_a_dumped_pipeline_reads_back_as_the_same_pipeline(pipeline):

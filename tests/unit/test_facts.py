@@ -40,7 +40,7 @@ def test_the_settings_that_decide_are_there_with_their_units(tmp_path):
         1_700_000_000_500.0,
     )
     assert said["streams"] == {"door": {"source": "camera", "width": 0, "height": 0}}
-    assert said["codec"] == {"name": "jpeg", "quality": 50, "level": None, "scale": 1.0}
+    assert said["ladder"] == [{"codec": "jpeg", "quality": 50, "level": None, "scale": 1.0}]
     assert said["links"] == {"lte": "zmq://10.0.0.5:7440"}
     assert said["near"] == {"name": "synthetic@640x360", "sha256": "ab" * 32}
 

@@ -15,7 +15,7 @@ from protos.wire.session import Credit, Lane, Limits, ModelInfo, Welcome
 from tests.support.agents import HELLO
 from tests.support.endpoints import WELCOME, ScriptedEndpoint
 from tests.support.eventually import eventually
-from tests.support.virtual import settings
+from tests.support.virtual import LINK, settings
 from tests.support.workers import clock_us
 
 NOW_US = 1_000_000
@@ -40,6 +40,7 @@ class House:
         self.refused: list[int] = []
         self.acked: list[Any] = []
         around: Any = SimpleNamespace(
+            name=LINK,
             refuse=lambda connection, _: self.refused.append(connection),
             acked_live=self.acked.append,
             acked_bulk=self.acked.append,
@@ -66,7 +67,7 @@ class House:
 
     @property
     def connected(self) -> bool:
-        return self.scheduler.far.breaker.connected
+        return self.scheduler.ways[LINK].breaker.connected
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def test_what_another_store_acknowledges_is_not_taken_for_kept(house: House, lan
 def test_the_agent_goes_on_with_the_first_store_when_its_address_leads_to_another_for_a_while() -> None:
     """F08, over a link: the wrong worker is left, said in words, and tried again until the right one is back."""
     worker = ScriptedEndpoint()
-    link = MemoryLink(name="cable", endpoint=worker, clock_us=clock_us)
+    link = MemoryLink(name=LINK, endpoint=worker, clock_us=clock_us)
     house = House(link=link)
     link.start(HELLO, house.hear)
     try:

@@ -15,12 +15,14 @@ from edge.stream_port import StreamPort
 from pipelines.frame import Encoding, Frame
 from pipelines.result import Priority
 from protos.wire.live import FrameHead
-from tests.support.virtual import settings
+from tests.support.virtual import LINK, settings
 
 NOW_US = 1_000_000
 
 
 class Wire:
+    name = LINK
+
     def __init__(self) -> None:
         self.heads: list[FrameHead] = []
 
@@ -42,6 +44,7 @@ def test_a_head_states_the_size_its_own_frame_was_captured_in(size: tuple[int, i
         frame=frame(7, size),
         deadline_us=NOW_US,
         accepted_us=NOW_US,
+        priority=Priority.HIGH,
         payload=b"x",
         encoding=Encoding(codec="jpeg", quality=50, width_px=320, height_px=240, body_bytes=1),
     )
@@ -56,6 +59,7 @@ def test_a_head_states_the_size_its_own_frame_was_captured_in(size: tuple[int, i
         pending={("door", 7): pending},
         clock_us=lambda: NOW_US,
     )
-    port.send(SendFrame(key=("door", 7), worker_budget_us=50_000, probe=False))
+    port.send(SendFrame(key=("door", 7), link=wire.name, worker_budget_us=50_000, probe=False))
     (head,) = wire.heads
     assert (head.source_width_px, head.source_height_px) == size
+    assert head.priority is Priority.HIGH, "as it was when the frame was accepted"

@@ -64,7 +64,6 @@ def test_classes_of_a_detector_are_told_apart():
 def desk(space, near_labels):
     return AnswerDesk(
         identity=Identity(agent="gw", run=bytes(16)),
-        priorities={},
         labels=space,
         near_labels=near_labels,
         far_model="",

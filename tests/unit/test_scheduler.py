@@ -5,7 +5,7 @@ import pytest
 from edge.scheduling import actions
 from pipelines.result import AnsweredBy
 from protos.wire.session import Credit
-from tests.support.virtual import MS, world
+from tests.support.virtual import LINK, MS, world
 
 FPS_25 = 40 * MS
 
@@ -33,7 +33,7 @@ def test_a_blackhole_costs_no_deadline_from_its_first_frame_on():
     w.run_frames(75, every_us=FPS_25, first_seq=26)
     assert w.late() == []
     assert w.share(AnsweredBy.NEAR, first_seq=27) == 1.0
-    assert not w.scheduler.far.breaker.in_budget
+    assert not w.way.breaker.in_budget
     assert w.fresh >= 2
 
 
@@ -79,7 +79,7 @@ def test_over_budget_only_probes_are_sent_and_at_most_five_a_second():
     w = world()
     w.run_frames(25, every_us=FPS_25)
     w.rtt_us = lambda now: 80 * MS  # inside the band of 100 ms but above the return at 50 ms
-    w.scheduler.far.breaker.frames_vanish(w.now_us)
+    w.way.breaker.frames_vanish(w.now_us)
     before = len(w.offloaded)
     w.run_frames(50, every_us=FPS_25, first_seq=26)
     sent = w.offloaded[before:]
@@ -106,10 +106,10 @@ def test_a_rejected_frame_is_answered_near_at_once():
     w.run_until(w.now_us + 5 * MS)
     asked_us = w.now_us
     decided = w.scheduler.rejected(
-        ("s", 11), reason="queue_full", load=w.scheduler.far.link.load, now_us=w.now_us
+        ("s", 11), link=LINK, reason="queue_full", load=w.way.link.load, now_us=w.now_us
     )
     assert any(isinstance(a, actions.StartNear) and a.key == ("s", 11) for a in decided)
-    w._do(decided)
+    w.do(decided)
     w.run_until(w.now_us + 500 * MS)
     at_us, by = w.released["s", 11]
     assert by is AnsweredBy.NEAR
@@ -122,7 +122,7 @@ def test_a_lost_connection_hands_every_frame_in_flight_to_near_at_once():
     w.rtt_us = lambda _: None
     w.frame(11)
     w.run_until(w.now_us + 10 * MS)
-    w._do(w.scheduler.disconnected("reset", w.now_us))
+    w.do(w.scheduler.disconnected(LINK, "reset", w.now_us))
     w.run_until(w.now_us + 25 * MS)
     assert w.released["s", 11][1] is AnsweredBy.NEAR
 
@@ -130,7 +130,7 @@ def test_a_lost_connection_hands_every_frame_in_flight_to_near_at_once():
 def test_when_near_is_too_slow_for_every_frame_the_newest_wins_and_every_loss_is_counted():
     w = world(connect=False)
     w.near_us = lambda _: 60 * MS
-    w.scheduler.near.estimate.observe(60 * MS, w.now_us)
+    w.scheduler.near.estimate.observe(60 * MS)
     w.run_frames(100, every_us=FPS_25)
     assert len(w.released) + len(w.shed) + len(w.waiting) == 100
     assert w.share(AnsweredBy.NEAR) >= 0.95
@@ -163,7 +163,7 @@ def test_a_frame_that_nobody_can_answer_is_an_honest_miss():
     w = world(policy="far_only", connect=False)
     w.frame(1)
     w.run_until(w.now_us + 300 * MS)
-    w._take("s")
+    w.take("s")
     w.run_until(w.now_us + 300 * MS)
     assert w.released["s", 1][1] is AnsweredBy.MISSED
 
@@ -184,7 +184,7 @@ def test_the_hedge_costs_no_near_run_while_far_is_quick():
 def test_a_probe_that_is_left_behind_by_a_new_connection_does_not_end_probing():
     w = world()
     w.run_frames(25, every_us=FPS_25)
-    w.scheduler.far.breaker.frames_vanish(w.now_us)
+    w.way.breaker.frames_vanish(w.now_us)
     w.run_until(w.now_us + 300 * MS)
     w.commit_us = 5 * MS
     w.worker_us = lambda _: 300 * MS  # the probe stays out for long
@@ -194,7 +194,7 @@ def test_a_probe_that_is_left_behind_by_a_new_connection_does_not_end_probing():
         w.run_until(w.now_us + MS // 2)
     assert w.given[probe].by is AnsweredBy.NEAR
     assert [(key, is_probe) for _, key, is_probe in w.offloaded[-1:]] == [(probe, True)]
-    w._do(w.scheduler.welcomed(2, Credit(frames=8, bytes=4 << 20), w.now_us))
+    w.do(w.scheduler.welcomed(LINK, 2, Credit(frames=8, bytes=4 << 20), w.now_us))
     w.run_until(w.now_us + 200 * MS)
     w.worker_us = lambda _: 20 * MS
     w.run_frames(60, every_us=FPS_25, first_seq=27)
@@ -216,7 +216,7 @@ def test_near_recovers_from_one_hiccup_without_any_link():
     w.near_us = lambda _: 250 * MS
     w.run_frames(1, every_us=80 * MS, first_seq=11)
     for _ in range(3):
-        w.scheduler.near.estimate.observe(250 * MS, w.now_us)  # what a stopped machine leaves behind
+        w.scheduler.near.estimate.observe(250 * MS)  # what a stopped machine leaves behind
     w.near_us = lambda _: 60 * MS
     w.run_frames(40, every_us=80 * MS, first_seq=12)
     assert w.share(AnsweredBy.NEAR, first_seq=15) == 1.0

@@ -1,0 +1,48 @@
+"""What a pipeline's file means to its scheduler: one mapping, for the agent and for whoever simulates it."""
+
+from collections.abc import Sequence
+
+from edge.config import PipelineConfig
+from edge.scheduling.rung import Rung
+from edge.scheduling.settings import LinkSettings, SchedulerSettings, StreamSettings
+from pipelines.codecs.kinds import RungConfig
+from protos.wire.session import StreamInfo
+
+MOST_PIXELS = 640 * 640
+"""Of a frame as it is sent, until the far input is known: only the first guess at a payload depends on it."""
+
+
+def rung_of(step: RungConfig) -> Rung:
+    return Rung(codec=step.codec, quality=step.wire_quality, scale=step.scale, accuracy=step.accuracy)
+
+
+def scheduler_settings(config: PipelineConfig, *, link: str, near_prior_us: int | None) -> SchedulerSettings:
+    """`link` names the one far way; `near_prior_us`: how long near takes to begin with, None = there is no near."""
+    step = config.scheduler
+    near = config.near if near_prior_us is not None else None
+    return SchedulerSettings(
+        deadline_us=config.deadline,
+        margin_us=step.hedge.margin,
+        policy=step.policy,
+        hedge=step.hedge.start,
+        min_p=step.min_p,
+        byte_price=step.byte_price,
+        ladder=tuple(rung_of(rung) for rung in step.ladder),
+        links=(LinkSettings(name=link),),
+        near_accuracy=None if near is None else near.accuracy,
+        near_prior_us=near_prior_us or 0,
+        fall_back_above_us=config.rtt_budget.fall_back_above,
+        return_below_us=config.rtt_budget.return_below,
+    )
+
+
+def stream_settings(config: PipelineConfig, infos: Sequence[StreamInfo]) -> dict[str, StreamSettings]:
+    """By name; a camera that has not given a picture yet has no size."""
+    return {
+        info.name: StreamSettings(
+            pixels=min(info.width_px * info.height_px or MOST_PIXELS, MOST_PIXELS),
+            size_px=(info.width_px, info.height_px),
+            priority=config.streams[info.name].priority,
+        )
+        for info in infos
+    }

@@ -1,0 +1,59 @@
+"""What may still be sent on a link that costs money: token buckets per hour and per day.
+
+Everything sent is charged, whoever sent it; a bucket may go into debt for what was not asked for. The last
+part of a bucket is kept for what matters more: low priority stops first.
+"""
+
+from pipelines.result import Priority
+
+HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
+KEPT_BACK = {Priority.LOW: 0.2, Priority.NORMAL: 0.1, Priority.HIGH: 0.02}
+"""Share of a full bucket that a priority leaves to the higher ones; the last of it is for pings and results."""
+
+
+class TokenBucket:
+    """Holds at most `capacity` tokens, full at first; refills evenly in `span_us`."""
+
+    def __init__(self, capacity: int, span_us: int) -> None:
+        self._capacity = capacity
+        self._span_us = span_us
+        self._level = float(capacity)
+        self._at_us: int | None = None
+
+    def level(self, now_us: int) -> float:
+        if self._at_us is not None:
+            refill = self._capacity * max(0, now_us - self._at_us) / self._span_us
+            self._level = min(float(self._capacity), self._level + refill)
+        self._at_us = now_us
+        return self._level
+
+    def spend(self, tokens: int, now_us: int) -> None:
+        self._level = self.level(now_us) - tokens
+
+    def left(self, *, kept_back: float, now_us: int) -> int:
+        """What may be spent while the share `kept_back` of a full bucket stays."""
+        return int(self.level(now_us) - kept_back * self._capacity)
+
+
+class DataBudget:
+    """No limit where both are None."""
+
+    def __init__(self, *, bytes_per_hour: int | None = None, bytes_per_day: int | None = None) -> None:
+        limits = ((bytes_per_hour, HOUR_US), (bytes_per_day, DAY_US))
+        self._buckets = [TokenBucket(size, span_us) for size, span_us in limits if size is not None]
+        self.spent_bytes = 0
+
+    def spend(self, size_bytes: int, now_us: int) -> None:
+        self.spent_bytes += size_bytes
+        for bucket in self._buckets:
+            bucket.spend(size_bytes, now_us)
+
+    def left_bytes(self, priority: Priority, now_us: int) -> int | None:
+        """What a frame of `priority` may spend, None = without limit."""
+        kept_back = KEPT_BACK[priority]
+        return min((b.left(kept_back=kept_back, now_us=now_us) for b in self._buckets), default=None)
+
+    def spent(self, now_us: int) -> bool:
+        """Whether nothing but the most necessary may be sent."""
+        return any(bucket.level(now_us) <= 0 for bucket in self._buckets)

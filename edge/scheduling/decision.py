@@ -1,0 +1,193 @@
+"""What to do with one frame: the best of all links × rungs, by the policy's value, or near.
+
+    remaining = answer by − now − encode p95 (answer by = deadline − margin, which covers the wake-up)
+    value     = p(on time) · (accuracy(rung) − accuracy(fallback)) − byte_price · kB − load_price · queue
+
+Bytes in flight stay within bandwidth × usable budget: a frame that could not cross by then is no option.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from edge.scheduling.far_way import FarWay
+from edge.scheduling.job import Job, Near
+from edge.scheduling.policies import HEDGED, IGNORES_BAND, POLICIES, View
+from edge.scheduling.settings import SchedulerSettings
+
+AS_GOOD = 0.01
+"""Links whose best values are this close are equally good; then the earlier completion counts."""
+
+
+class Option(NamedTuple):
+    """Send the frame at `rung` over `link`. `p`: probability that its answer is on time; `completion_us`: the
+    median time until it is there. `probe`, `forced`: sent to learn about the link, whatever it is worth."""
+
+    link: str
+    rung: int
+    value: float
+    p: float
+    completion_us: float
+    size_bytes: int
+    probe: bool = False
+    forced: bool = False
+
+
+class Decision:
+    """Weighs options for one scheduler; holds no state but whose turn it is among equally good links."""
+
+    def __init__(self, settings: SchedulerSettings, ways: Mapping[str, FarWay]) -> None:
+        self._settings = settings
+        self._ways = ways
+        self._value = POLICIES[settings.policy]
+        self._timed = settings.policy in HEDGED
+        self._ignores_band = settings.policy in IGNORES_BAND
+        accuracies = [rung.accuracy for rung in settings.ladder]
+        self._accuracies = accuracies
+        self._best_first = sorted(range(len(accuracies)), key=lambda i: -accuracies[i])
+        self._turn = 0
+
+    def usable(self, way: FarWay) -> bool:
+        """Whether live frames may go this way at all."""
+        return way.breaker.connected and (way.breaker.in_budget or self._ignores_band)
+
+    def best(self, job: Job, *, fallback: float, now_us: int) -> Option | None:
+        """The best option of positive value, None if near is worth more."""
+        options: list[Option] = []
+        floor = 0.0
+        for way in self._ways.values():
+            if not self.usable(way):
+                continue
+            option = self._on(way, job, fallback, floor, now_us)
+            if option is not None:
+                options.append(option)
+                floor = max(floor, option.value - AS_GOOD)
+        return self._of_two(options) if len(options) > 1 else (options[0] if options else None)
+
+    def second(self, job: Job, first: Option, now_us: int) -> Option | None:
+        """Another link for the payload of `first`: the one that is soonest there with p ≥ min_p."""
+        remaining_us = job.answer_by_us - now_us - job.cost.encode_us(first.rung)
+        return self._soonest(job, first.rung, first.size_bytes, remaining_us, now_us, but=first.link)
+
+    def again(self, job: Job, now_us: int) -> Option | None:
+        """Another link for a payload that is there already."""
+        remaining_us = job.answer_by_us - now_us
+        return self._soonest(job, job.rung, job.size_bytes, remaining_us, now_us)
+
+    def still_worth(self, job: Job, way: FarWay, fallback: float, now_us: int) -> bool:
+        """Asked again when the payload's real size is known: whether `job` is still worth sending."""
+        if not self._timed:
+            return True
+        forecast = way.forecast(now_us)
+        # The forecast counts this frame itself as in flight, at its predicted size.
+        own_bytes = job.size_bytes - job.flights[way.name].size_bytes
+        p = forecast.p_on_time(own_bytes, job.answer_by_us - now_us)
+        return self._worth(way, job, job.rung, p, fallback, near_waits=False) > 0
+
+    def sample(self, job: Job, now_us: int) -> Option | None:
+        """A link that was not tried for a while, at the lowest rung; None if there is none."""
+        if not self._timed:
+            return None
+        rung = job.cost.lowest
+        size_bytes = job.cost.size_bytes(rung)
+        for way in self._ways.values():
+            if (
+                self.usable(way)
+                and way.sample_due(now_us)
+                and way.room_bytes(job.priority, now_us) >= size_bytes
+            ):
+                return Option(way.name, rung, 0.0, 0.0, 0.0, size_bytes, forced=True)
+        return None
+
+    def probe(self, job: Job, now_us: int) -> Option | None:
+        """A link over budget that is due for a probe, at the lowest rung."""
+        rung = job.cost.lowest
+        size_bytes = job.cost.size_bytes(rung)
+        for way in self._ways.values():
+            if way.breaker.probe_due(now_us) and way.room_bytes(job.priority, now_us) >= size_bytes:
+                return Option(way.name, rung, 0.0, 0.0, 0.0, size_bytes, probe=True, forced=True)
+        return None
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _on(self, way: FarWay, job: Job, fallback: float, floor: float, now_us: int) -> Option | None:
+        """The best rung on one link, if it is worth more than `floor`."""
+        way.share.asked(job.key[0], job.priority, now_us)
+        if way.yields(job.key[0], now_us):
+            return None
+        forecast = way.forecast(now_us)
+        room_bytes = way.room_bytes(job.priority, now_us)
+        byte_price = self._settings.byte_price / 1000
+        waits = job.near is Near.RESERVED
+        time_us = job.answer_by_us - now_us
+        best: tuple[int, float, int] | None = None
+        best_value = floor
+        crowded = False
+        for rung in self._best_first:
+            size_bytes = job.cost.size_bytes(rung)
+            # No policy that weighs time values a rung above this: most rungs need no closer look.
+            gain = self._accuracies[rung] - fallback
+            if self._timed and gain - byte_price * size_bytes <= best_value:
+                continue
+            if size_bytes > room_bytes:
+                crowded = crowded or bool(way.flights)
+                continue
+            remaining_us = time_us - job.cost.encode_us(rung)
+            if self._timed and not forecast.crosses(size_bytes, remaining_us):
+                crowded = crowded or forecast.in_flight_bytes > 0
+                continue
+            p = forecast.p_on_time(size_bytes, remaining_us)
+            if self._timed and p * gain - byte_price * size_bytes <= best_value:
+                continue
+            value = self._worth(way, job, rung, p, fallback, near_waits=waits)
+            if value > best_value:
+                best, best_value = (rung, p, size_bytes), value
+        if crowded:
+            way.found_short(now_us)
+        if best is None:
+            return None
+        rung, p, size_bytes = best
+        return Option(way.name, rung, best_value, p, forecast.completion_us(size_bytes), size_bytes)
+
+    def _worth(
+        self, way: FarWay, job: Job, rung: int, p: float, fallback: float, *, near_waits: bool
+    ) -> float:
+        settings = self._settings
+        size_bytes = job.size_bytes or job.cost.size_bytes(rung)
+        price = settings.byte_price * size_bytes / 1000 + settings.load_price * way.link.queued
+        return self._value(
+            View(
+                p,
+                self._accuracies[rung],
+                fallback,
+                price,
+                settings.min_p,
+                near_waits,
+                job.near_confidence,
+                settings.unsure_below,
+            )
+        )
+
+    def _soonest(
+        self, job: Job, rung: int, size_bytes: int, remaining_us: int, now_us: int, *, but: str = ""
+    ) -> Option | None:
+        options = []
+        for way in self._ways.values():
+            if way.name == but or not self.usable(way) or way.room_bytes(job.priority, now_us) < size_bytes:
+                continue
+            forecast = way.forecast(now_us)
+            p = forecast.p_on_time(size_bytes, remaining_us)
+            if p >= self._settings.min_p:
+                options.append(Option(way.name, rung, 0.0, p, forecast.completion_us(size_bytes), size_bytes))
+        return min(options, key=lambda option: option.completion_us, default=None)
+
+    def _of_two(self, options: list[Option]) -> Option:
+        """Two choices (Mitzenmacher 1996): of two equally good links the one predicted to be back sooner, so
+        that many agents do not all run to the same worker. The pair moves on with every frame."""
+        best = max(option.value for option in options)
+        good = [option for option in options if option.value >= best - AS_GOOD]
+        if len(good) > 2:
+            self._turn += 1
+            first = self._turn % len(good)
+            other = (first + 1 + self._turn // len(good) % (len(good) - 1)) % len(good)
+            good = [good[first], good[other]]
+        return min(good, key=lambda option: option.completion_us)

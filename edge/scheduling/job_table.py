@@ -1,0 +1,202 @@
+"""The open frames and their answers: each is given exactly once, by its deadline where near or far can.
+
+Near's slots are kept here: a slot ends a commit before the answer's time. What is decided is collected as
+actions and taken with `finish`.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from edge.scheduling.actions import Action, CancelFar, CancelNear, Give, Release, Shed
+from edge.scheduling.job import Job, Near
+from edge.scheduling.near_timeline import Key
+from edge.scheduling.near_way import NearWay
+from edge.scheduling.settings import SchedulerSettings
+from edge.scheduling.stream import Stream
+from edge.scheduling.wake_up import WakeUp
+from pipelines.result import AnsweredBy, ShedReason, Status
+
+TRACKED_FRAMES = 5
+"""An answer older than this many frames is not carried forward."""
+
+
+class JobTable:
+    def __init__(
+        self, settings: SchedulerSettings, near: NearWay, wake_up: WakeUp, streams: Mapping[str, Stream]
+    ) -> None:
+        self._settings = settings
+        self._near = near
+        self._wake_up = wake_up
+        self._streams = streams
+        self._jobs: dict[Key, Job] = {}
+        self.out: list[Action] = []
+
+    def __iter__(self) -> Iterator[Job]:
+        """A snapshot: jobs may end while they are gone through."""
+        return iter(list(self._jobs.values()))
+
+    def __len__(self) -> int:
+        """Accepted and not yet released."""
+        return sum(1 for j in self._jobs.values() if j.given is None or j.release_by_us is not None)
+
+    def get(self, key: Key) -> Job | None:
+        return self._jobs.get(key)
+
+    def add(self, job: Job) -> None:
+        self._jobs[job.key] = job
+
+    def pop(self, key: Key) -> Job | None:
+        """Forget a frame without an answer; a near run of it is stopped."""
+        job = self._jobs.pop(key, None)
+        if job is not None:
+            self._near.release(job)
+            if job.near is Near.RUNNING:
+                self.out.append(CancelNear(key))
+        return job
+
+    # -- near ---------------------------------------------------------------------------------------------
+
+    def reserve(self, job: Job, now_us: int) -> bool:
+        """A near slot that leaves time for the commit."""
+        latest_end_us = job.answer_by_us - self._wake_up.commit_us
+        return self._near.reserve(job, latest_end_us=latest_end_us, now_us=now_us)
+
+    def let_go(self, job: Job) -> None:
+        """The frame goes far without near behind it."""
+        self._near.release(job)
+        job.near = Near.NONE
+
+    def make_room(self, job: Job, now_us: int, *, hopeful_only: bool) -> list[Job]:
+        """A near slot at the cost of less important frames. Those without hope for far are shed, returned."""
+        losers = self._near.make_room(
+            job,
+            self._jobs,
+            latest_end_us=job.answer_by_us - self._wake_up.commit_us,
+            now_us=now_us,
+            hopeful_only=hopeful_only,
+        )
+        lost = [loser for loser in losers if not loser.far_hoped]
+        for loser in lost:
+            del self._jobs[loser.key]
+            self.out.append(Shed(loser.key, ShedReason.PRIORITY))
+        return lost
+
+    def fallback(self, job: Job) -> float:
+        """The accuracy of what would answer the frame if far does not: near, smaller near, tracked, missed."""
+        settings = self._settings
+        if job.near in (Near.RESERVED, Near.RUNNING, Near.HELD):
+            if job.near_small and settings.small_near is not None:
+                return settings.small_near.accuracy
+            return settings.near_accuracy or 0.0
+        return settings.tracking.accuracy if settings.tracking is not None and self._trackable(job) else 0.0
+
+    # -- answers ------------------------------------------------------------------------------------------
+
+    def settle(self, job: Job, now_us: int) -> None:
+        """Give what can be given by now."""
+        if job.given is not None:
+            return
+        if job.near is Near.HELD:
+            if not job.far_hoped or now_us >= job.answer_by_us - self._wake_up.commit_us:
+                self.give(job, AnsweredBy.NEAR, Status.OK, job.far_reason, now_us=now_us)
+            return
+        nobody = not job.far_open and job.near in (Near.NONE, Near.OVER)
+        if nobody and job.near is Near.NONE and self.reserve(job, now_us):
+            job.eager = True  # far ended without an answer and nothing was kept: near may still make it
+        elif nobody or now_us >= self._give_up_us(job):
+            self._miss(job, now_us)
+
+    def give(
+        self, job: Job, by: AnsweredBy, status: Status, reason: str, *, now_us: int, link: str = ""
+    ) -> None:
+        """`link` = whose far answer it is; every other answer is committed before it is released."""
+        if by is AnsweredBy.FAR and job.near is Near.RUNNING:
+            self.out.append(CancelNear(job.key))
+        self._near.release(job)
+        if job.near is not Near.RUNNING:
+            job.near = Near.OVER
+        job.given = by
+        hold = by is not AnsweredBy.FAR
+        if hold:
+            late = now_us >= job.answer_by_us
+            commit_us = self._wake_up.commit_us
+            job.release_by_us = max(job.deadline_us, now_us + commit_us) if late else job.answer_by_us
+        good = status is Status.OK and by in (AnsweredBy.NEAR, AnsweredBy.FAR)
+        self._streams[job.key[0]].answered(job.key[1], job.captured_us, good=good)
+        self.out.append(Give(job.key, by, status, reason, hold, link))
+
+    def release(self, job: Job, *, committed: bool) -> None:
+        job.release_by_us = None
+        self.out.append(Release(job.key, committed))
+        self.drop_if_done(job)
+
+    def drop_if_done(self, job: Job) -> None:
+        """A given frame is kept only while near still runs it or far may still answer late."""
+        done = job.given is not None and job.release_by_us is None
+        if done and job.near is not Near.RUNNING and not job.far_open:
+            self._jobs.pop(job.key, None)
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    def tick(self, job: Job, now_us: int) -> None:
+        if job.release_by_us is not None and now_us >= job.release_by_us:
+            self.release(job, committed=False)
+        self.settle(job, now_us)
+
+    def next_us(self) -> int | None:
+        """When a job needs a `tick`, or one of its flights becomes overdue."""
+        commit_us = self._wake_up.commit_us
+        tracks = self._settings.tracking is not None
+        soonest_us: int | None = None
+        for job in self._jobs.values():
+            if job.given is not None:
+                due_us = job.release_by_us
+            elif job.near is Near.HELD:
+                due_us = job.answer_by_us - commit_us
+            else:
+                due_us = self._give_up_us(job) if tracks else job.give_up_us
+            for flight in job.flights.values():
+                out = flight.sent_us is not None and not flight.overdue
+                if out and (due_us is None or due_us > job.answer_by_us):
+                    due_us = job.answer_by_us
+            if due_us is not None and (soonest_us is None or due_us < soonest_us):
+                soonest_us = due_us
+        return soonest_us
+
+    def finish(self, now_us: int) -> list[Action]:
+        """What was decided, with the near run to start now."""
+        start = self._near.start_next(self._jobs, now_us)
+        if start is not None:
+            self.out.append(start)
+        out, self.out = self.out, []
+        return out
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _give_up_us(self, job: Job) -> int:
+        """When nobody is waited for any more. A tracked answer needs time of its own; a near run that is on
+        gets all there is."""
+        tracking = self._settings.tracking
+        if tracking is None or job.near is not Near.NONE or not self._trackable(job):
+            return job.give_up_us
+        return job.answer_by_us - self._wake_up.commit_us - tracking.guard_us
+
+    def _trackable(self, job: Job) -> bool:
+        if self._settings.tracking is None:
+            return False
+        behind = self._streams[job.key[0]].behind(job.key[1])
+        return behind is not None and behind <= TRACKED_FRAMES
+
+    def _miss(self, job: Job, now_us: int) -> None:
+        """Nobody can answer in time: carried forward from the last answer, or said as it is."""
+        if job.near is Near.RUNNING:
+            self._near.give_up(job, now_us)
+            self.out.append(CancelNear(job.key))
+        for flight in job.flights.values():
+            if flight.sent_us is not None:
+                self.out.append(CancelFar(job.key, flight.link))
+        status = job.near_status if job.near is Near.OVER else Status.TIMEOUT
+        reason = job.far_reason or ("far not back in time" if job.far_open else "no time for near")
+        if self._trackable(job):
+            self.give(job, AnsweredBy.TRACKED, Status.OK, reason, now_us=now_us)
+        else:
+            self.give(job, AnsweredBy.MISSED, status, reason, now_us=now_us)

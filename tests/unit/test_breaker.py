@@ -1,0 +1,121 @@
+"""The breaker: when a link is left, when it is asked, when it is trusted again."""
+
+from itertools import pairwise
+
+from edge.scheduling.breaker import VANISH, Breaker
+from edge.scheduling.pings import PING_EVERY_US
+
+MS = 1000
+
+
+def healthy(now_us: int = 0, *, metered: bool = False) -> Breaker:
+    breaker = Breaker(fall_back_above_us=100 * MS, return_below_us=50 * MS, metered=metered)
+    breaker.welcomed(now_us)
+    breaker.round_trip(20 * MS, now_us, live=False)
+    return breaker
+
+
+def probes_to_return(breaker: Breaker, now_us: int) -> int:
+    for n in range(1, 40):
+        breaker.probe_sent(n, now_us)
+        if breaker.probe_ended(n, rtt_us=20 * MS, now_us=now_us):
+            return n
+    raise AssertionError("never back")
+
+
+def tripped(breaker: Breaker, now_us: int) -> Breaker:
+    for _ in range(2):
+        breaker.round_trip(200 * MS, now_us, live=False)
+    assert not breaker.in_budget
+    return breaker
+
+
+def test_one_slow_round_trip_is_no_trend_and_two_of_three_are():
+    breaker = healthy()
+    breaker.round_trip(200 * MS, 1, live=False)
+    assert breaker.in_budget
+    breaker.round_trip(20 * MS, 2, live=False)
+    breaker.round_trip(200 * MS, 3, live=False)
+    assert (breaker.in_budget, breaker.reason) == (False, "round trip 200 ms")
+
+
+def test_an_overdue_frame_and_a_missed_ping_together_end_offloading_at_once():
+    breaker = healthy()
+    assert breaker.ping_due(10 * MS) is not None
+    breaker.frame_overdue(90 * MS)
+    assert breaker.in_budget
+    breaker.check(110 * MS)
+    breaker.frame_overdue(120 * MS)
+    assert breaker.reason == "frames and pings unanswered"
+
+
+def test_own_bytes_ahead_of_a_ping_excuse_it():
+    breaker = healthy()
+    breaker.ping_due(10 * MS, excused_us=80 * MS)
+    breaker.check(150 * MS)
+    assert breaker.pings.missed == 0
+    breaker.check(190 * MS)
+    assert breaker.pings.missed == 1
+
+
+def test_two_probes_bring_a_link_back_and_flapping_doubles_them_for_five_seconds():
+    breaker = tripped(healthy(), 1_000 * MS)
+    assert probes_to_return(breaker, 2_000 * MS) == 2
+    tripped(breaker, 3_000 * MS)
+    assert probes_to_return(breaker, 3_100 * MS) == 4
+    tripped(breaker, 3_500 * MS)
+    assert probes_to_return(breaker, 3_600 * MS) == 8
+    tripped(breaker, 4_000 * MS)
+    assert probes_to_return(breaker, 9_100 * MS) == 2
+
+
+def test_a_probe_that_is_slow_or_lost_starts_the_count_again():
+    breaker = tripped(healthy(), 1_000 * MS)
+    breaker.probe_sent("a", 1_200 * MS)
+    breaker.probe_ended("a", rtt_us=20 * MS, now_us=1_220 * MS)
+    breaker.probe_sent("b", 1_400 * MS)
+    breaker.probe_ended("b", rtt_us=None, now_us=1_500 * MS)
+    assert probes_to_return(breaker, 1_600 * MS) == 2
+
+
+def test_probes_go_one_at_a_time_and_five_a_second_at_most():
+    breaker = tripped(healthy(), 1_000 * MS)
+    breaker.round_trip(60 * MS, 1_150 * MS, live=False)
+    assert not breaker.probe_due(1_150 * MS)
+    assert breaker.probe_due(1_200 * MS)
+    breaker.probe_sent("a", 1_200 * MS)
+    breaker.round_trip(60 * MS, 1_450 * MS, live=False)
+    assert not breaker.probe_due(1_450 * MS)
+    breaker.probe_ended("a", rtt_us=60 * MS, now_us=1_460 * MS)
+    assert breaker.probe_due(1_460 * MS)
+
+
+def test_a_silent_link_asks_for_a_fresh_connection_every_half_second():
+    breaker = healthy()
+    asked = []
+    for now_us in range(0, 3_000 * MS, 10 * MS):
+        breaker.ping_due(now_us)
+        if breaker.check(now_us) is not None:
+            asked.append(now_us)
+    assert breaker.reason == "link silent"
+    assert 500 * MS <= asked[0] <= 900 * MS
+    assert {b - a for a, b in pairwise(asked)} == {500 * MS}
+
+
+def test_vanishing_frames_keep_their_name_when_the_link_then_falls_silent():
+    breaker = healthy()
+    breaker.frames_vanish(10 * MS)
+    assert breaker.check(10 * MS) == VANISH
+    for now_us in range(20 * MS, 2_000 * MS, 10 * MS):
+        breaker.ping_due(now_us)
+        breaker.check(now_us)
+    assert breaker.reason == VANISH
+
+
+def test_a_metered_link_is_asked_every_five_seconds_once_it_was_bad_for_ten():
+    breaker = tripped(healthy(metered=True), 1_000 * MS)
+    sent = [t for t in range(1_000 * MS, 41_000 * MS, 10 * MS) if breaker.ping_due(t) is not None]
+    early = [t for t in sent if t < 10_500 * MS]
+    late = [t for t in sent if t > 11_500 * MS]
+    assert {b - a for a, b in pairwise(early)} == {PING_EVERY_US}
+    assert {b - a for a, b in pairwise(late)} == {5_000 * MS}

@@ -1,0 +1,141 @@
+"""What is decided is done: frames are shed with their reason, and the scheduler learns what it must know."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edge.counters import Counters
+from edge.dispatcher import Dispatcher
+from edge.encoder import Encoded
+from edge.link_sight import LinkSight
+from edge.link_words import LinkWords
+from edge.lookout import Lookout
+from edge.pending import Pending
+from edge.scheduling import actions
+from pipelines.frame import Encoding, Frame
+from pipelines.result import AnsweredBy, Detections, GapReason, Priority, ShedReason, Status
+from tests.support.virtual import LINK, links, world
+
+NOW_US = 5_000_000
+KEY = ("door", 7)
+
+
+def encoded(rung: int, *, data: bytes | None = b"payload") -> Encoded:
+    encoding = Encoding(codec="jpeg", quality=50, width_px=32, height_px=24, body_bytes=7)
+    return Encoded(key=KEY, rung=rung, data=data, encoding=encoding, encode_us=900, failed="not encoded")
+
+
+class House:
+    """A dispatcher that is not started, with a frame it has taken; the scheduler's calls are kept."""
+
+    def __init__(self, scheduler: Any = None) -> None:
+        self.gaps: list[tuple[int, GapReason, str]] = []
+        self.shed: list[ShedReason] = []
+        self.told: list[tuple[Any, ...]] = []
+        self.backfill_bytes = 0
+        scheduler = scheduler or SimpleNamespace(
+            ways={}, saw=self._tell("saw"), spent=self._tell("spent"), send_failed=self._tell("failed", []),
+            encoded=self._tell("encoded", []),
+        )  # fmt: skip
+        self.seen = Detections(
+            np.zeros((1, 4), np.float32), np.full(1, 0.9, np.float32), np.zeros(1, np.uint16), ("thing",)
+        )
+        answer = SimpleNamespace(
+            answered_by=AnsweredBy.NEAR, on_time=True, paced=True, status=Status.OK, latency_us=1,
+            detections=self.seen,
+        )  # fmt: skip
+        desk = SimpleNamespace(
+            release=lambda *_: answer,
+            as_record=lambda given: given,
+            shed=lambda _, reason: self.shed.append(reason),
+        )
+        self.outbox: Any = SimpleNamespace(
+            gap=lambda *, stream, seq, reason, detail: self.gaps.append((seq, reason, detail)),
+            far_answered=lambda _: None,
+            settled=lambda *_: None,
+            observe_live=lambda **_: None,
+            stats=lambda: SimpleNamespace(bytes_sent=self.backfill_bytes),
+        )
+        self.dispatcher = Dispatcher(
+            scheduler=scheduler,
+            deadline_us=100_000,
+            streams=[],
+            near=None,
+            encoder=None,
+            link=None,
+            outbox=self.outbox,
+            desk=desk,  # type: ignore[arg-type]
+            counters=Counters(captured=1),
+            clock_us=lambda: NOW_US,
+        )
+        picture = np.zeros((24, 32, 3), np.uint8)
+        frame = Frame(
+            stream="door", seq=7, picture=picture, captured_us=1, available_us=1, captured_unix_us=1
+        )
+        self.pending = Pending(frame=frame, deadline_us=NOW_US, accepted_us=1, priority=Priority.NORMAL)
+        self.dispatcher._pending[KEY] = self.pending
+        self.enactor = self.dispatcher._enactor
+
+    def _tell(self, what: str, back: Any = None) -> Any:
+        def tell(*args: Any, **more: Any) -> Any:
+            self.told.append((what, *args, *more.values()))
+            return back
+
+        return tell
+
+
+def test_a_frame_the_scheduler_sheds_is_counted_once_and_explained_to_the_cloud() -> None:
+    house = House()
+    house.enactor.do([actions.Shed(KEY, ShedReason.PRIORITY), actions.Shed(KEY, ShedReason.PRIORITY)])
+    assert house.gaps == [(7, GapReason.SHED, "priority")]
+    assert house.shed == [ShedReason.PRIORITY]
+    assert house.dispatcher.pending_frames == house.dispatcher.counters.pending == 0
+
+
+def test_what_an_answer_showed_is_told_to_the_scheduler_once_it_is_out() -> None:
+    house = House()
+    give = actions.Give(KEY, AnsweredBy.FAR, Status.OK, "", hold=False, link=LINK)
+    house.enactor.do([give])
+    assert house.told == [("saw", "door", house.seen, NOW_US)]
+
+
+def test_bytes_of_backfill_are_charged_to_the_link_once() -> None:
+    house = House()
+    sight = LinkSight(
+        unix_us=1, link="lte", connected=True, in_budget=True, reason="", rtt_us=None, rtt_age_us=0,
+        rtt_min_us=1, bytes_per_us=1.0, in_flight_bytes=0, near_guard_us=1, fall_back_above_us=1,
+        return_below_us=1, connections=1, sent_bytes=1, too_large=0, bad_messages=0,
+    )  # fmt: skip
+    far: Any = SimpleNamespace(state=sight.state, sight=lambda _: sight)
+    lookout = Lookout(
+        far,
+        scheduler=house.dispatcher.scheduler,
+        outbox=house.outbox,
+        link_log=None,
+        link_words=LinkWords(near=True),
+    )
+    for sent, later_us in ((0, 0), (4_000, 60_000), (4_000, 120_000), (4_500, 180_000)):
+        house.backfill_bytes = sent
+        lookout.turn(NOW_US + later_us)
+    assert house.told == [("spent", "lte", 4_000, NOW_US + 60_000), ("spent", "lte", 500, NOW_US + 180_000)]
+
+
+def test_backfill_counts_against_the_data_budget_of_its_link() -> None:
+    w = world(links=links(LINK, bytes_per_hour=1_000_000))
+    before = w.scheduler.ways[LINK].budget.spent_bytes
+    w.scheduler.spent(LINK, 900_000, w.now_us)
+    assert w.scheduler.ways[LINK].budget.spent_bytes == before + 900_000
+
+
+@pytest.mark.parametrize("data", [b"payload", None])
+def test_a_payload_of_a_rung_that_is_no_longer_wanted_is_not_sent_as_another(data: bytes | None) -> None:
+    house = House()
+    house.pending.rung = 1
+    house.dispatcher._on_encoded(encoded(0, data=data))
+    assert house.told == []
+    stale = house.pending.payload
+    house.dispatcher._on_encoded(encoded(1))
+    assert (stale, house.pending.payload) == (None, b"payload")
+    assert [what for what, *_ in house.told] == ["encoded"]

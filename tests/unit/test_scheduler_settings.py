@@ -1,0 +1,79 @@
+"""What a file means to the scheduler: the same on a gateway and in a simulation."""
+
+from pathlib import Path
+
+import pytest
+
+from edge.config import PipelineConfig, load_pipeline
+from edge.scheduler_settings import scheduler_settings, stream_settings
+from edge.scheduling.rung import Rung
+from nearfar.simulation.recipe import Assumed, set_up
+from pipelines.result import Priority
+from protos.wire.session import StreamInfo
+from tests.support.simulated import link
+
+PIPELINE = """\
+version: 1
+deadline: 150ms
+rtt_budget: {fall_back_above: 120ms, return_below: 60ms}
+streams:
+  door: {source: {kind: synthetic, fps: 20}, priority: high}
+  yard: {source: {kind: synthetic, fps: 20}}
+near: {detector: {kind: synthetic}, accuracy: 0.6}
+links: {lte: {url: "zmq://10.0.0.5:7440"}}
+scheduler:
+  policy: confidence
+  min_p: 40%
+  byte_price: 0.002
+  hedge: {start: immediate, margin: 7ms}
+  ladder:
+    - {codec: jpeg, quality: 80, accuracy: 0.98}
+    - {codec: zstd, level: 3, scale: 0.5, accuracy: 0.9}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> PipelineConfig:
+    (tmp_path / "p.yaml").write_text(PIPELINE)
+    return load_pipeline(tmp_path / "p.yaml")
+
+
+def test_every_word_of_the_file_that_concerns_it_reaches_the_scheduler(config: PipelineConfig) -> None:
+    made = scheduler_settings(config, link="lte", near_prior_us=30_000)
+    assert (made.deadline_us, made.margin_us) == (150_000, 7_000)
+    assert (made.fall_back_above_us, made.return_below_us) == (120_000, 60_000)
+    assert (made.policy, made.hedge) == ("confidence", "immediate")
+    assert (made.min_p, made.byte_price) == (0.4, 0.002)
+    assert [made_link.name for made_link in made.links] == ["lte"]
+    assert (made.near_accuracy, made.near_prior_us) == (0.6, 30_000)
+    assert made.ladder == (
+        Rung(codec="jpeg", quality=80, scale=1.0, accuracy=0.98),
+        Rung(codec="zstd", quality=0, scale=0.5, accuracy=0.9),
+    )
+
+
+def test_a_near_that_was_not_loaded_is_worth_nothing(config: PipelineConfig) -> None:
+    assert scheduler_settings(config, link="lte", near_prior_us=None).near_accuracy is None
+
+
+def test_a_simulation_runs_the_settings_a_gateway_would(config: PipelineConfig) -> None:
+    setup = set_up(config, link(name="trace"), assumed=Assumed(frames=10, near_us=30_000))
+    prior_us = setup.settings.near_prior_us
+    assert setup.settings == scheduler_settings(config, link="lte", near_prior_us=prior_us)
+
+
+def test_a_stream_without_a_picture_yet_is_guessed_at_the_size_it_is_sent_in(config: PipelineConfig) -> None:
+    infos = [
+        StreamInfo(name="door", width_px=320, height_px=240),
+        StreamInfo(name="yard", width_px=0, height_px=0),
+    ]
+    made = stream_settings(config, infos)
+    assert (made["door"].pixels, made["door"].size_px) == (320 * 240, (320, 240))
+    assert (made["yard"].pixels, made["yard"].size_px) == (640 * 640, (0, 0))
+    assert (made["door"].priority, made["yard"].priority) == (Priority.HIGH, Priority.NORMAL)
+
+
+def test_a_lossless_rung_is_expected_to_weigh_more_than_any_jpeg() -> None:
+    best = Rung(codec="jpeg", quality=100, scale=1.0, accuracy=1.0)
+    lossless = Rung(codec="zstd", quality=0, scale=1.0, accuracy=1.0)
+    assert lossless.prior_bytes(320 * 240) > best.prior_bytes(320 * 240)
