@@ -47,8 +47,12 @@ class Decision:
         self._turn = 0
 
     def usable(self, way: FarWay) -> bool:
-        """Whether live frames may go this way at all."""
-        return way.breaker.connected and (way.breaker.in_budget or self._ignores_band)
+        """Whether live frames may go this way at all: inside the band, and for policies that weigh how long a
+        frame would take also outside it, as long as the link carries anything."""
+        breaker = way.breaker
+        if self._timed and breaker.alive:
+            return True
+        return breaker.connected and (breaker.in_budget or self._ignores_band)
 
     def best(self, job: Job, *, fallback: float, now_us: int) -> Option | None:
         """The best option of positive value, None if near is worth more."""
@@ -77,10 +81,7 @@ class Decision:
         """Asked again when the payload's real size is known: whether `job` is still worth sending."""
         if not self._timed:
             return True
-        forecast = way.forecast(now_us)
-        # The forecast counts this frame itself as in flight, at its predicted size.
-        own_bytes = job.size_bytes - job.flights[way.name].size_bytes
-        p = forecast.p_on_time(own_bytes, job.answer_by_us - now_us)
+        p = way.forecast(now_us, but=job).p_on_time(job.size_bytes, job.answer_by_us - now_us)
         return self._worth(way, job, job.rung, p, fallback, near_waits=False) > 0
 
     def sample(self, job: Job, now_us: int) -> Option | None:
@@ -92,7 +93,7 @@ class Decision:
         for way in self._ways.values():
             if (
                 self.usable(way)
-                and way.sample_due(now_us)
+                and way.sample_due(job.answer_by_us - now_us - job.cost.encode_us(rung), now_us)
                 and way.room_bytes(job.priority, now_us) >= size_bytes
             ):
                 return Option(way.name, rung, 0.0, 0.0, 0.0, size_bytes, forced=True)
@@ -106,6 +107,16 @@ class Decision:
             if way.breaker.probe_due(now_us) and way.room_bytes(job.priority, now_us) >= size_bytes:
                 return Option(way.name, rung, 0.0, 0.0, 0.0, size_bytes, probe=True, forced=True)
         return None
+
+    def hopes(self, job: Job, now_us: int) -> bool:
+        """Whether a link could still bring `job` back in time, were there room for it."""
+        rung = job.cost.lowest
+        remaining_us = job.answer_by_us - now_us - job.cost.encode_us(rung)
+        return any(
+            not self._timed or way.forecast(now_us).p_on_time(job.cost.size_bytes(rung), remaining_us) > 0.0
+            for way in self._ways.values()
+            if self.usable(way)
+        )
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -132,10 +143,10 @@ class Decision:
                 crowded = crowded or bool(way.flights)
                 continue
             remaining_us = time_us - job.cost.encode_us(rung)
-            if self._timed and not forecast.crosses(size_bytes, remaining_us):
-                crowded = crowded or forecast.in_flight_bytes > 0
-                continue
             p = forecast.p_on_time(size_bytes, remaining_us)
+            if self._timed and p == 0.0:
+                crowded = crowded or bool(way.flights)
+                continue
             if self._timed and p * gain - byte_price * size_bytes <= best_value:
                 continue
             value = self._worth(way, job, rung, p, fallback, near_waits=waits)

@@ -6,8 +6,9 @@ Owns the frames under way on the link. Bytes out never exceed the worker's windo
 from edge.scheduling.breaker import Breaker
 from edge.scheduling.data_budget import DataBudget
 from edge.scheduling.fair_share import FairShare
+from edge.scheduling.forecast import Forecast, Unanswered
 from edge.scheduling.job import Flight, Job
-from edge.scheduling.link_estimate import RTT_MIN_SPAN_US, Forecast, LinkEstimate
+from edge.scheduling.link_estimate import RTT_MIN_SPAN_US, LinkEstimate
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.settings import LinkSettings
 from pipelines.result import Load, Priority, WorkerTiming
@@ -41,6 +42,7 @@ class FarWay:
         self.budget = DataBudget(bytes_per_hour=settings.bytes_per_hour, bytes_per_day=settings.bytes_per_day)
         self.share = FairShare()
         self.flights: dict[Key, Flight] = {}
+        self._metered = settings.metered
         self._sample_every_us = METERED_SAMPLE_EVERY_US if settings.metered else SAMPLE_EVERY_US
         self._credit = Credit(frames=1, bytes=1 << 20)
         self._connection = 0
@@ -68,7 +70,7 @@ class FarWay:
 
     def room_bytes(self, priority: Priority, now_us: int) -> int:
         """The largest payload that the worker's window and the data budget still have room for; 0 = none."""
-        if len(self.flights) >= self._credit.frames or self._stalls(now_us):
+        if len(self.flights) >= self._credit.frames:
             return 0
         if self.flights and not self.link.measured_bytes_per_us(now_us):
             return 0  # one frame at a time until one has shown what the link carries
@@ -79,10 +81,15 @@ class FarWay:
         waiting = [f.size_bytes + FRAME_OVERHEAD_BYTES for f in self.flights.values() if f.sent_us is None]
         return min(window_bytes, budget_bytes - sum(waiting) - FRAME_OVERHEAD_BYTES)
 
-    def sample_due(self, now_us: int) -> bool:
-        """Nothing was sent for a while: without samples a link never looks better than it did."""
-        waiting = any(not flight.overdue for flight in self.flights.values())
-        return not waiting and self.idle_for(self._sample_every_us, now_us)
+    def sample_due(self, remaining_us: int, now_us: int) -> bool:
+        """Nothing was sent for a while: without samples a link never looks better than it did. Not while what is
+        out has not crossed, or the round trip alone takes longer than a frame has; over budget a metered link is
+        left to the probes."""
+        if self._metered and not self.breaker.in_budget:
+            return False
+        least_us = self.link.rtt_now_us(now_us) + self.link.load.service_p50_us
+        waiting = any(not flight.overdue for flight in self.flights.values()) or bool(self._unanswered())
+        return not waiting and least_us < remaining_us and self.idle_for(self._sample_every_us, now_us)
 
     def found_short(self, now_us: int) -> None:
         """A frame that an empty link would have taken found it full."""
@@ -96,8 +103,13 @@ class FarWay:
         short = self._short_us is not None and now_us - self._short_us < SHORT_SPAN_US
         return short and self.share.ahead(stream, now_us)
 
-    def forecast(self, now_us: int) -> Forecast:
-        return self.link.forecast(in_flight_bytes=self.in_flight_bytes(now_us), now_us=now_us)
+    def forecast(self, now_us: int, *, but: Job | None = None) -> Forecast:
+        """What the link would do to a frame sent now; to `but`, which waits to be sent, if it is given."""
+        waiting = sum(f.size_bytes for f in self.flights.values() if f.sent_us is None)
+        own = None if but is None else but.flights.get(self.name)
+        if own is not None and own.sent_us is None:
+            waiting -= own.size_bytes
+        return self.link.forecast(now_us, unanswered=self._unanswered(), waiting_bytes=waiting)
 
     # -- what goes out ------------------------------------------------------------------------------------
 
@@ -114,16 +126,16 @@ class FarWay:
         """The frame leaves now, `job.size_bytes` long."""
         flight = job.flights[self.name]
         flight.ahead_bytes = self._queued_bytes(now_us)
+        flight.p = self.forecast(now_us, but=job).p_on_time(job.size_bytes, job.answer_by_us - now_us)
         flight.size_bytes = job.size_bytes
         flight.sent_us = now_us
         flight.connection = self._connection
         self._frames += 1
-        flight.nominal_us = self.link.nominal_us(
+        flight.nominal = self.link.nominal(
             size_bytes=job.size_bytes, in_flight_bytes=flight.ahead_bytes, now_us=now_us
         )
         bytes_per_us = self.link.bytes_per_us(now_us)
         self._free_us = max(self._free_us, float(now_us)) + job.size_bytes / bytes_per_us
-        flight.expected_us = self.forecast(now_us).completion_us(0)  # it is in flight itself by now
         self.budget.spend(job.size_bytes + FRAME_OVERHEAD_BYTES, now_us)
 
     def drop(self, job: Job) -> Flight | None:
@@ -168,14 +180,17 @@ class FarWay:
             size_bytes=flight.size_bytes,
             sent_us=flight.sent_us,
             arrived_us=now_us,
-            nominal_us=flight.nominal_us,
+            nominal=flight.nominal,
             timing=timing,
+            own_us=own_us,
             frame=job.key,
         )
         rtt_us = max(0, rtt_us - own_us)  # own bytes queued ahead are not the link's round trip
         self.breaker.round_trip(rtt_us, now_us, live=True)
-        if flight.probe and self.breaker.probe_ended(job.key, rtt_us=rtt_us, now_us=now_us):
-            self.link.forget_slowness(now_us, keep=2)
+        if flight.probe:
+            self.breaker.probe_ended(job.key, rtt_us=rtt_us, now_us=now_us)
+        else:
+            self.breaker.frame_answered(rtt_us=rtt_us, sent_us=flight.sent_us, now_us=now_us)
 
     def overdue(self, job: Job, flight: Flight, now_us: int) -> None:
         """An unanswered frame at its answer time counts against the link, once."""
@@ -183,7 +198,7 @@ class FarWay:
             return
         flight.overdue = True
         self.link.observe_overdue(
-            sent_us=flight.sent_us, nominal_us=flight.nominal_us, now_us=now_us, frame=job.key
+            sent_us=flight.sent_us, nominal=flight.nominal, now_us=now_us, frame=job.key
         )
         self.breaker.frame_overdue(now_us)
         if flight.probe:
@@ -217,8 +232,7 @@ class FarWay:
         if raw_us <= self._band_us:
             self._prompt_ping_us = max(self._prompt_ping_us, sent_us)
         rtt_us = max(0, int(raw_us - STALL * ahead_bytes / self.link.bytes_per_us(now_us)))
-        # What is subtracted is an estimate: it may excuse a round trip, it must not make a minimum.
-        self.link.observe_rtt(raw_us, now_us)
+        self.link.observe_rtt(raw_us, now_us, own_us=raw_us - rtt_us)
         self.breaker.round_trip(rtt_us, now_us, live=False)
 
     def welcomed(self, connection: int, credit: Credit, now_us: int) -> None:
@@ -254,15 +268,13 @@ class FarWay:
         self._last_body_us = timing.body_mono_us
         return wait_us
 
-    def _stalls(self, now_us: int) -> bool:
-        """A frame is out for twice as long as it should be: what is sent now would queue behind it."""
-        return any(
-            f.sent_us is not None
-            and not f.overdue
-            and f.sent_us > self._crossed_us
-            and now_us - f.sent_us > STALL * f.expected_us
+    def _unanswered(self) -> list[Unanswered]:
+        """What is out on this connection and may not have crossed yet, oldest first."""
+        return [
+            Unanswered(f.sent_us, f.size_bytes, f.nominal)
             for f in self.flights.values()
-        )
+            if f.sent_us is not None and f.sent_us > self._crossed_us and f.connection == self._connection
+        ]
 
     def _queued_bytes(self, now_us: int) -> int:
         """What was sent and has not crossed: by the bandwidth, and never more than nothing answered speaks

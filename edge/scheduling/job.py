@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
+from edge.scheduling.forecast import Nominal
 from edge.scheduling.ladder_cost import LadderCost
 from edge.scheduling.near_timeline import Key
 from pipelines.result import AnsweredBy, Priority, Status
@@ -33,8 +34,8 @@ class Flight:
     connection: int = 0
     sent_us: int | None = None
     ahead_bytes: int = 0
-    nominal_us: float = 0.0
-    expected_us: float = 0.0
+    nominal: Nominal = Nominal(0.0)
+    p: float = 0.0  # of being on time, as it left
     overdue: bool = False
     vanished: bool = False
     hopeless: bool = False

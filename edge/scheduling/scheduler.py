@@ -100,7 +100,7 @@ class Scheduler:
             for lost in self._table.make_room(job, now_us, hopeful_only=False):
                 self._offload.forget(lost, now_us)
         if option is None and job.near is Near.NONE:
-            if now_us < job.answer_by_us and self._may_become_free:
+            if now_us < job.answer_by_us and self._may_become_free(job, now_us):
                 return None
             reason = self.near.why_shed(job) if now_us >= job.answer_by_us else None
             if reason is not None:
@@ -260,10 +260,9 @@ class Scheduler:
         self._next_known = False
         return self._table.finish(now_us)
 
-    @property
-    def _may_become_free(self) -> bool:
+    def _may_become_free(self, job: Job, now_us: int) -> bool:
         """Whether waiting can help a frame that nobody could take: near busy, or the worker's window full."""
-        return self.near.exists or any(self._decision.usable(way) for way in self.ways.values())
+        return self.near.exists or self._decision.hopes(job, now_us)
 
     def _why_not_far(self) -> str:
         if self.settings.policy in WITHOUT_FAR:

@@ -72,9 +72,7 @@ def _check_ways(w: World) -> None:
         if not way.breaker.connected:
             assert not way.flights
         for forecast_us in (0, 50 * MS, 10_000 * MS):
-            p = way.link.p_on_time(
-                size_bytes=5_000, in_flight_bytes=0, remaining_us=forecast_us, now_us=w.now_us
-            )
+            p = way.forecast(w.now_us).p_on_time(5_000, forecast_us)
             assert 0.0 <= p <= 1.0
 
 
