@@ -199,6 +199,7 @@ class AnswerDesk:
             reason=give.reason,
             link=self._link_name if offloaded else "",
             encoding=pending.encoding if offloaded else None,
+            p_on_time=pending.p_on_time,
             timing_us=timing,
         )
 

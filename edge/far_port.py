@@ -141,6 +141,7 @@ class FarPort:
                 action.key, f"link {sent.value}", self._clock_us(), link=action.link
             )
         pending.sent_us = sent_us
+        pending.p_on_time = action.p
         self._counters.offloaded += 1
         self._counters.payload_bytes += len(payload)
         return ()

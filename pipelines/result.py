@@ -147,7 +147,8 @@ class Answer:
     """What was given to the sinks for one frame, by whom and how old it was.
 
     `latency_us` = released − captured on the gateway's monotonic clock. `on_time` is only true for near
-    or far, status ok, released by the deadline. `timing_us` names each part of the latency.
+    or far, status ok, released by the deadline. `timing_us` names each part of the latency. `p_on_time`: the
+    probability of being on time that far was given when the frame left, None = it did not leave.
     """
 
     id: FrameId
@@ -165,6 +166,7 @@ class Answer:
     reason: str = ""
     link: str = ""
     encoding: Encoding | None = None
+    p_on_time: float | None = None
     timing_us: dict[str, int] = field(default_factory=dict)
 
 

@@ -82,6 +82,7 @@ class Decision:
         if not self._timed:
             return True
         p = way.forecast(now_us, but=job).p_on_time(job.size_bytes, job.answer_by_us - now_us)
+        job.flights[way.name].p = p
         return self._worth(way, job, job.rung, p, fallback, near_waits=False) > 0
 
     def sample(self, job: Job, now_us: int) -> Option | None:

@@ -126,7 +126,8 @@ class FarWay:
         """The frame leaves now, `job.size_bytes` long."""
         flight = job.flights[self.name]
         flight.ahead_bytes = self._queued_bytes(now_us)
-        flight.p = self.forecast(now_us, but=job).p_on_time(job.size_bytes, job.answer_by_us - now_us)
+        if flight.forced:
+            flight.p = self.forecast(now_us, but=job).p_on_time(job.size_bytes, job.answer_by_us - now_us)
         flight.size_bytes = job.size_bytes
         flight.sent_us = now_us
         flight.connection = self._connection

@@ -64,27 +64,25 @@ class Forecast:
         waiting_bytes: int,
         now_us: int,
     ) -> None:
-        first_us = unanswered[0].sent_us if unanswered else now_us
-        out_us = sum(u.size_bytes for u in unanswered) / bytes_per_us
+        out_us = 0.0
+        first_us = now_us
         if unanswered:
-            out_us += unanswered[0].nominal.ahead_us
+            first_us = unanswered[0].sent_us
+            if now_us - first_us > REFUTED_AFTER_US:
+                residuals = [r for r in residuals if not _refuted(r, unanswered, now_us)]
+            out_us = unanswered[0].nominal.ahead_us + sum([u.size_bytes for u in unanswered]) / bytes_per_us
         waiting_us = waiting_bytes / bytes_per_us
+        since_us = now_us - first_us
         # (base, µs a byte, weight): one way the link may be, in which a frame takes base + size · µs a byte.
-        states = []
-        weight = 0.0
-        for extra_us, stretch, worker_us, counts in residuals:
-            for sent_us, size_bytes, (trip_us, ahead_us, crossing_us) in unanswered:
-                back_us = sent_us + trip_us + extra_us + stretch * (ahead_us + crossing_us)
-                if size_bytes:
-                    back_us += worker_us
-                if back_us + REFUTED_AFTER_US <= now_us:
-                    break
-            else:
-                left_us = max(0.0, first_us + stretch * out_us - now_us) + stretch * waiting_us
-                states.append((rtt_us + extra_us + left_us + worker_us, stretch / bytes_per_us, counts))
-                weight += counts
-        self._states = states
-        self._weight = weight
+        self._states = [
+            (
+                rtt_us + extra + worker + max(0.0, stretch * out_us - since_us) + stretch * waiting_us,
+                stretch / bytes_per_us,
+                weight,
+            )
+            for extra, stretch, worker, weight in residuals
+        ]
+        self._weight = sum([weight for _, _, weight in self._states])
 
     def p_on_time(self, size_bytes: int, remaining_us: int) -> float:
         """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
@@ -98,3 +96,13 @@ class Forecast:
         none."""
         times = sorted([base + slope * size_bytes for base, slope, _ in self._states[-NEWEST:]])
         return times[len(times) // 2] if times else float("inf")
+
+
+def _refuted(residual: Residual, unanswered: Sequence[Unanswered], now_us: int) -> bool:
+    """Whether something that is out would long be back, were the link as it was then."""
+    extra_us, stretch, worker_us, _ = residual
+    for sent_us, size_bytes, (trip_us, ahead_us, crossing_us) in unanswered:
+        back_us = sent_us + trip_us + extra_us + stretch * (ahead_us + crossing_us)
+        if back_us + (worker_us if size_bytes else 0) + REFUTED_AFTER_US <= now_us:
+            return True
+    return False

@@ -123,6 +123,7 @@ class Offload:
         self._ways[option.link].take(
             job, size_bytes=option.size_bytes, probe=option.probe, forced=option.forced, now_us=now_us
         )
+        job.flights[option.link].p = option.p
 
     def _add_twins(self, job: Job, option: Option, now_us: int) -> None:
         """The same payload over another link: for frames that matter, paid for by what was sent before, and
@@ -147,7 +148,8 @@ class Offload:
 
     def _send(self, job: Job, way: FarWay, budget_us: int, now_us: int) -> None:
         way.sent(job, now_us)
-        self._table.out.append(SendFrame(job.key, way.name, budget_us, job.flights[way.name].probe))
+        flight = job.flights[way.name]
+        self._table.out.append(SendFrame(job.key, way.name, budget_us, flight.probe, flight.p))
 
     def _resend(self, job: Job, now_us: int) -> None:
         """Near cannot help: the payload may still make it over another link."""

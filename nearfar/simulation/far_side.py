@@ -63,8 +63,7 @@ class FarSide:
         if connection is None:
             self._do(self._scheduler.send_failed(key, "link closed", now_us, link=self.name))
             return
-        p = self._scheduler.ways[self.name].flights[key].p
-        sent = Sent(key, now_us, p, action.probe, answer_by_us)
+        sent = Sent(key, now_us, action.p, action.probe, answer_by_us)
         self._outcome.sent.append(sent)
         self._outcome.up_bytes += HEAD_BYTES + size_bytes
         self._sent[key] = sent
