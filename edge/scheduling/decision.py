@@ -45,6 +45,8 @@ class Decision:
         self._accuracies = accuracies
         self._best_first = sorted(range(len(accuracies)), key=lambda i: -accuracies[i])
         self._turn = 0
+        self.unlikely = False
+        """Whether the last frame found no option because none was likely to be back in time."""
 
     def usable(self, way: FarWay) -> bool:
         """Whether live frames may go this way at all: inside the band, and for policies that weigh how long a
@@ -58,6 +60,7 @@ class Decision:
         """The best option of positive value, None if near is worth more."""
         options: list[Option] = []
         floor = 0.0
+        self.unlikely = False
         for way in self._ways.values():
             if not self.usable(way):
                 continue
@@ -145,6 +148,7 @@ class Decision:
                 continue
             remaining_us = time_us - job.cost.encode_us(rung)
             p = forecast.p_on_time(size_bytes, remaining_us)
+            self.unlikely = self.unlikely or p < self._settings.min_p
             if self._timed and p == 0.0:
                 crowded = crowded or bool(way.flights)
                 continue

@@ -268,4 +268,6 @@ class Scheduler:
         if self.settings.policy in WITHOUT_FAR:
             return ""
         reasons = {way.breaker.reason for way in self.ways.values() if not self._decision.usable(way)}
-        return ", ".join(sorted(reasons)) if len(reasons) == len(self.ways) else "near is worth more now"
+        if len(reasons) == len(self.ways):
+            return ", ".join(sorted(reasons))
+        return "far would not be back in time" if self._decision.unlikely else "near is worth more now"
