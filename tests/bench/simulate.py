@@ -86,7 +86,7 @@ def best_fixed_rung(path: Path, accuracies: Accuracies, deadline_us: int) -> int
 
 
 def runs(
-    path: Path, accuracies: Accuracies, seed: int, frames: int, rung: int, deadline_us: int
+    path: Path, accuracies: Accuracies, seed: int, *, frames: int, rung: int, deadline_us: int
 ) -> dict[str, dict[str, Any]]:
     """The kept figures of every policy and bound, of far_only at its best single rung, and of deadline where bytes
     cost nothing: what the byte price saves and what it costs."""
@@ -152,7 +152,14 @@ def simulate_all(
             yield
         for seed in range(seeds):
             if (path.stem, seed) not in results.rows:
-                done = runs(path, accuracies, seed, frames, results.rungs[path.stem], deadline_us)
+                done = runs(
+                    path,
+                    accuracies,
+                    seed,
+                    frames=frames,
+                    rung=results.rungs[path.stem],
+                    deadline_us=deadline_us,
+                )
                 results.keep({"trace": path.stem, "seed": seed, "runs": done})
                 yield
 
