@@ -13,7 +13,13 @@ MOST_PIXELS = 640 * 640
 
 
 def rung_of(step: RungConfig) -> Rung:
-    return Rung(codec=step.codec, quality=step.wire_quality, scale=step.scale, accuracy=step.accuracy)
+    return Rung(
+        codec=step.codec,
+        quality=step.wire_quality,
+        scale=step.scale,
+        accuracy=step.accuracy,
+        payload_bytes=step.bytes,
+    )
 
 
 def scheduler_settings(config: PipelineConfig, *, link: str, near_prior_us: int | None) -> SchedulerSettings:

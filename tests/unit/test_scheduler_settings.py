@@ -6,8 +6,10 @@ import pytest
 
 from edge.config import PipelineConfig, load_pipeline
 from edge.scheduler_settings import scheduler_settings, stream_settings
+from edge.scheduling.ladder_cost import LadderCost
 from edge.scheduling.rung import Rung
 from nearfar.simulation.recipe import Assumed, set_up
+from pipelines.errors import ConfigError
 from pipelines.result import Priority
 from protos.wire.session import StreamInfo
 from tests.support.simulated import link
@@ -27,7 +29,7 @@ scheduler:
   byte_price: 0.002
   hedge: {start: immediate, margin: 7ms}
   ladder:
-    - {codec: jpeg, quality: 80, accuracy: 0.98}
+    - {codec: jpeg, quality: 80, accuracy: 0.98, bytes: 37.3kB}
     - {codec: zstd, level: 3, scale: 0.5, accuracy: 0.9}
 """
 
@@ -47,7 +49,7 @@ def test_every_word_of_the_file_that_concerns_it_reaches_the_scheduler(config: P
     assert [made_link.name for made_link in made.links] == ["lte"]
     assert (made.near_accuracy, made.near_prior_us) == (0.6, 30_000)
     assert made.ladder == (
-        Rung(codec="jpeg", quality=80, scale=1.0, accuracy=0.98),
+        Rung(codec="jpeg", quality=80, scale=1.0, accuracy=0.98, payload_bytes=37_300),
         Rung(codec="zstd", quality=0, scale=0.5, accuracy=0.9),
     )
 
@@ -77,3 +79,16 @@ def test_a_lossless_rung_is_expected_to_weigh_more_than_any_jpeg() -> None:
     best = Rung(codec="jpeg", quality=100, scale=1.0, accuracy=1.0)
     lossless = Rung(codec="zstd", quality=0, scale=1.0, accuracy=1.0)
     assert lossless.prior_bytes(320 * 240) > best.prior_bytes(320 * 240)
+
+
+def test_what_was_measured_of_a_rung_is_expected_instead_of_a_guess() -> None:
+    guessed = Rung(codec="jpeg", quality=80, scale=1.0, accuracy=1.0)
+    measured = Rung(codec="jpeg", quality=80, scale=1.0, accuracy=1.0, payload_bytes=4_000)
+    assert LadderCost([guessed, measured], 640 * 480).size_bytes(0) > 4_000
+    assert LadderCost([guessed, measured], 640 * 480).size_bytes(1) == 4_000
+
+
+def test_a_payload_of_no_bytes_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(PIPELINE.replace("37.3kB", "0B"))
+    with pytest.raises(ConfigError, match=r"ladder\.0\.bytes: a payload has at least one byte"):
+        load_pipeline(tmp_path / "p.yaml")
