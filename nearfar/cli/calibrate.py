@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from pipelines.errors import ConfigError
 from pipelines.units import extent
 
 if TYPE_CHECKING:  # it brings cv2, and help stays quick
+    from edge.config import PipelineConfig
+    from nearfar.calibrate.far_side import FarSide
     from nearfar.calibrate.run import Outcome
 
 DEFAULT_FRAMES = 200
@@ -43,8 +46,10 @@ def _extents(
     "--worker",
     "worker",
     type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
     help="The worker's file: its model (far.model of the pipeline, else the default one) runs here as far.",
+)
+@click.option(
+    "--link", metavar="NAME", help="Instead: the worker that runs behind this link of the pipeline."
 )
 @click.option(
     "--frames",
@@ -79,7 +84,8 @@ def command(
     *,
     pipeline: Path,
     clips: tuple[Path, ...],
-    worker: Path,
+    worker: Path | None,
+    link: str | None,
     frames: int | None,
     every: int | None,
     near_inputs: tuple[tuple[int, int], ...],
@@ -97,10 +103,13 @@ def command(
     """
     if frames is not None and every is not None:
         raise click.UsageError("--frames and --every: choose one")
+    if (worker is None) == (link is None):
+        raise click.UsageError(
+            "say who answers for the cloud: --worker WORKER.yaml runs its model here, --link NAME asks the running worker"
+        )
     from datetime import date  # noqa: PLC0415 - help stays quick
 
     from nearfar.calibrate.clips import every_nth, spread_over  # noqa: PLC0415
-    from nearfar.calibrate.far_side import local_far  # noqa: PLC0415
     from nearfar.calibrate.plot import check_plot  # noqa: PLC0415
     from nearfar.calibrate.progress import Progress  # noqa: PLC0415
     from nearfar.calibrate.recipe_file import check_writable, read_recipe  # noqa: PLC0415
@@ -122,14 +131,15 @@ def command(
     tune()
     progress = Progress("calibrating, pictures", of=chosen.expected)
     try:
-        outcome = calibrate(
-            recipe.config,
-            far=local_far(worker, model=recipe.config.far.model),
-            clips=chosen,
-            near_inputs=near_inputs,
-            suggested=suggest,
-            told=progress.done,
-        )
+        with _far_side(recipe.config, worker=worker, link=link) as far:
+            outcome = calibrate(
+                recipe.config,
+                far=far,
+                clips=chosen,
+                near_inputs=near_inputs,
+                suggested=suggest,
+                told=progress.done,
+            )
     finally:
         progress.end()
     say = partial(click.echo, err=json_to == "-")
@@ -144,6 +154,19 @@ def command(
     else:
         recipe.write(text)
         say(f"written to {pipeline}")
+
+
+@contextmanager
+def _far_side(config: "PipelineConfig", *, worker: Path | None, link: str | None) -> "Iterator[FarSide]":
+    if worker is not None:
+        from nearfar.calibrate.local_far import local_far  # noqa: PLC0415
+
+        yield local_far(worker, model=config.far.model)
+    elif link is not None:
+        from nearfar.calibrate.live_far import live_far  # noqa: PLC0415
+
+        with live_far(config, link) as far:
+            yield far
 
 
 def _publish(

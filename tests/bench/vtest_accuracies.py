@@ -19,7 +19,7 @@ from pathlib import Path
 from edge.scheduler_settings import rung_of
 from nearfar.calibrate.clips import every_nth
 from nearfar.calibrate.common_labels import CommonLabels
-from nearfar.calibrate.far_side import LocalFar
+from nearfar.calibrate.local_far import LocalFar
 from nearfar.calibrate.rows import Row, as_file
 from nearfar.calibrate.trial import Trial
 from nearfar.simulation.accuracies import write_accuracies

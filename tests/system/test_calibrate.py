@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from nearfar.cli.main import run
 from tests.support.calibrated import write_clip
 from tests.support.eventually import eventually
 from tests.support.models import write_yolox
+from tests.support.rig import Process, free_port
 
 RECIPE = """\
 # The hall.
@@ -49,9 +51,11 @@ class Bench:
     def recipe(self) -> Path:
         return self.root / "hall.yaml"
 
+    def over(self, *more: str, clip: str = "hall.avi") -> list[str]:
+        return ["calibrate", str(self.recipe), "--clip", str(self.root / clip), *more]
+
     def arguments(self, *more: str, clip: str = "hall.avi") -> list[str]:
-        worker = str(self.root / "worker.yaml")
-        return ["calibrate", str(self.recipe), "--clip", str(self.root / clip), "--worker", worker, *more]
+        return self.over("--worker", str(self.root / "worker.yaml"), *more, clip=clip)
 
 
 @pytest.fixture
@@ -133,6 +137,57 @@ def test_an_interrupted_calibration_leaves_the_recipe_as_it_was(bench):
         assert process.wait(30) == 130
     assert bench.recipe.read_text() == RECIPE
     assert "Traceback" not in log.read_text()
+
+
+@pytest.fixture
+def worker(bench: Bench) -> Iterator[Process]:
+    process = Process(
+        ["cloud", str(bench.root / "worker.yaml"), "--set", f"state_dir={bench.root / 'w'}"],
+        bench.root / "w.log",
+    )
+    try:
+        yield process.wait_ready()
+    finally:
+        process.end()
+
+
+def address(worker: Process) -> str:
+    return str(worker.ready["zmq"]).replace("tcp://", "zmq://")
+
+
+def test_a_running_worker_gives_the_figures_its_model_gives_here(bench, worker, capsys):
+    assert run(bench.arguments("--json", "-", "--dry-run")) in (0, None)
+    here = json.loads(capsys.readouterr().out)
+    link = ["--link", "lte", "--set", f"links.lte.url={address(worker)}"]
+    assert run(bench.over(*link, "--json", "-")) in (0, None)
+    there = json.loads(capsys.readouterr().out)
+    for name in ("accuracy", "bytes_mean", "bytes_p95"):
+        assert [rung[name] for rung in there["rungs"]] == [rung[name] for rung in here["rungs"]]
+    assert there["near"]["accuracy"] == here["near"]["accuracy"]
+    assert there["boxes"] == here["boxes"]
+    assert there["far"] == "colours (256x128, over lte)"
+    assert "accuracy: " in bench.recipe.read_text()
+
+
+def test_a_worker_that_serves_another_model_refuses_with_words(bench, worker, capsys):
+    sets = ["--set", f"links.lte.url={address(worker)}", "--set", "far.model=people"]
+    assert run(bench.over("--link", "lte", *sets)) == 2
+    assert "refuses: " in capsys.readouterr().err
+    assert bench.recipe.read_text() == RECIPE
+
+
+def test_a_link_nobody_answers_on_is_said_and_the_recipe_stays(bench, capsys, monkeypatch):
+    monkeypatch.setattr("nearfar.calibrate.live_far.WELCOME_WITHIN_S", 0.3)
+    assert run(bench.over("--link", "lte", "--set", f"links.lte.url=zmq://127.0.0.1:{free_port()}")) == 1
+    assert "no worker answers at zmq://127.0.0.1" in capsys.readouterr().err
+    assert bench.recipe.read_text() == RECIPE
+
+
+def test_who_answers_for_the_cloud_has_to_be_said(bench, capsys):
+    assert run(bench.over()) == 2
+    assert "say who answers for the cloud" in capsys.readouterr().err
+    assert run(bench.over("--link", "cable")) == 2
+    assert "no such link; there is lte" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

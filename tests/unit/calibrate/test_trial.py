@@ -6,7 +6,7 @@ import pytest
 from edge.config import PipelineConfig
 from nearfar.calibrate.clips import every_nth
 from nearfar.calibrate.common_labels import CommonLabels
-from nearfar.calibrate.far_side import LocalFar, local_far
+from nearfar.calibrate.local_far import LocalFar, local_far
 from nearfar.calibrate.run import calibrate
 from nearfar.calibrate.trial import Trial
 from pipelines.codecs.base import PictureLimits
