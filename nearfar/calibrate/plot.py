@@ -18,12 +18,10 @@ from pipelines.errors import ConfigError
 _BLUE, _ORANGE, _GREY, _VERMILION = "#0072B2", "#E69F00", "#999999", "#D55E00"
 
 
-def check_plot(path: Path) -> None:
-    """Before the measuring rather than after. Raises ConfigError without the extra or a folder to write to."""
+def check_plot() -> None:
+    """Before the measuring rather than after. Raises ConfigError without the extra."""
     if find_spec("plotly") is None:
         raise ConfigError("--plot needs plotly: pip install 'nearfar[report]'")
-    if not path.absolute().parent.is_dir():
-        raise ConfigError(f"cannot write {path}: there is no such folder")
 
 
 def write_plot(found: Calibration, ladder: Sequence[RungFigures], path: Path) -> None:

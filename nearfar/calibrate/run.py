@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -33,6 +34,13 @@ class Outcome:
     found: Calibration
     ladder: tuple[RungFigures, ...]
     rows: tuple[Row, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; `in_ladder` of a rung: whether it is one of those for the recipe."""
+        plain = self.found.as_dict()
+        for rung, tried in zip(plain["rungs"], self.found.rungs, strict=True):
+            rung["in_ladder"] = tried in self.ladder
+        return plain
 
     def as_file(self) -> AccuraciesFile:
         """For `nearfar simulate --accuracies`, with the rungs of the ladder. Raises ConfigError without near."""
@@ -96,15 +104,15 @@ def calibrate(
 def _near(
     config: PipelineConfig, inputs: Sequence[tuple[int, int]]
 ) -> tuple[Detector | None, list[Detector]]:
-    """Near and its smaller inputs: those asked for, else the recipe's."""
+    """Near and its smaller inputs: the recipe's first, whose accuracy is written, then those asked for."""
     if config.near is None:
         if inputs:
             raise ConfigError("--near-input needs a `near` detector in the pipeline")
         return None, []
     said = getattr(config.near, "smaller", None)
-    sizes = list(inputs) or ([said.input] if said is not None else [])
+    own = [] if said is None else [said.input]
     smaller: list[Detector] = []
-    for size in sizes:
+    for size in dict.fromkeys([*own, *inputs]):
         chosen = config.near.detector
         values = {**chosen.model_dump(exclude_unset=True), "input": format_extent(size)}
         try:

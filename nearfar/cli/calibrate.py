@@ -120,9 +120,12 @@ def command(
     if not dry_run:
         check_writable(recipe)
     if plot is not None:
-        check_plot(plot)
+        check_plot()
     if accuracies_to is not None and recipe.config.near is None:
         raise ConfigError("--accuracies needs a `near` detector in the pipeline")
+    for path in (plot, accuracies_to, None if json_to in (None, "-") else Path(json_to)):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise ConfigError(f"cannot write {path}: there is no such folder")
     chosen = (
         spread_over(clips, frames=frames or DEFAULT_FRAMES)
         if every is None
@@ -189,9 +192,9 @@ def _publish(
         say(f"note: {note}")
     try:
         if json_to == "-":
-            sys.stdout.write(json.dumps(found.as_dict(), indent=1) + "\n")
+            sys.stdout.write(json.dumps(outcome.as_dict(), indent=1) + "\n")
         elif json_to is not None:
-            Path(json_to).write_text(json.dumps(found.as_dict(), indent=1) + "\n", encoding="utf-8")
+            Path(json_to).write_text(json.dumps(outcome.as_dict(), indent=1) + "\n", encoding="utf-8")
         if accuracies_to is not None:
             write_accuracies(outcome.as_file(), accuracies_to)
         if plot is not None:

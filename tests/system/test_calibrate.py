@@ -105,12 +105,15 @@ def test_a_ladder_is_suggested_where_only_the_camera_is_known(bench, capsys):
     bench.recipe.write_text(RECIPE.partition("scheduler:")[0])
     page, seen = bench.root / "plot.html", bench.root / "seen.json"
     more = ["--suggest", "--frames", "3", "--plot", str(page), "--accuracies", str(seen)]
+    more += ["--json", str(bench.root / "found.json")]
     assert run(bench.arguments(*more)) in (0, None)
+    figures = json.loads((bench.root / "found.json").read_text())["rungs"]
     capsys.readouterr()
     assert run(["check", str(bench.recipe)]) in (0, None)
     text = bench.recipe.read_text()
     ladder = [line for line in text.splitlines() if line.startswith("    - {codec: jpeg")]
     assert 1 <= len(ladder) <= 8
+    assert len(ladder) == sum(rung["in_ladder"] for rung in figures) < len(figures)
     plot = page.read_text()
     assert "kB per frame" in plot
     assert 'script src="http' not in plot
@@ -211,7 +214,8 @@ def test_who_answers_for_the_cloud_has_to_be_said(bench, capsys):
         ({}, ["--near-input", "50x50"], "multiples of 32"),
         ({}, ["--near-input", "small"], "WIDTHxHEIGHT"),
         ({}, ["--frames", "5", "--every", "2"], "choose one"),
-        ({}, ["--plot", "/nowhere/plot.html"], "no such folder"),
+        ({}, ["--plot", "/nowhere/plot.html"], "cannot write /nowhere/plot.html: there is no such folder"),
+        ({}, ["--json", "/nowhere/found.json"], "no such folder"),
         ({}, ["--set", "scheduler.ladder.0.quality=30"], "write it there first"),
     ],
 )
