@@ -114,6 +114,11 @@ def _near(
     smaller: list[Detector] = []
     for size in dict.fromkeys([*own, *inputs]):
         chosen = config.near.detector
+        if size[0] * size[1] >= chosen.input[0] * chosen.input[1]:
+            raise ConfigError(
+                f"--near-input {format_extent(size)} is not smaller than near's {format_extent(chosen.input)}; to try a "
+                f"larger near: --dry-run --set near.detector.input={format_extent(size)}"
+            )
         values = {**chosen.model_dump(exclude_unset=True), "input": format_extent(size)}
         try:
             smaller.append(DETECTORS.build(type(chosen).model_validate(values)))

@@ -26,8 +26,8 @@ def table(found: Calibration, ladder: Sequence[RungFigures]) -> str:
 
 def headline(found: Calibration) -> str:
     return (
-        f"{', '.join(found.clips)}: {found.frames} pictures, {found.boxes} boxes of {found.far} on the pictures "
-        "themselves are the reference"
+        f"{', '.join(found.clips)}: {found.frames} pictures; the reference is what {found.far} sees in them, nothing "
+        f"encoded: {found.boxes} boxes"
     )
 
 

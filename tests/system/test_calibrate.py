@@ -211,7 +211,12 @@ def test_who_answers_for_the_cloud_has_to_be_said(bench, capsys):
         ),
         ({"worker.yaml": WORKER.replace("[blue, green, red]", "[x, y, z]")}, [], "share no label"),
         ({"hall.yaml": RECIPE.replace("scale: 0.35", "scale: 1.5")}, [], "scheduler.ladder.1.scale"),
-        ({}, ["--near-input", "50x50"], "multiples of 32"),
+        ({}, ["--near-input", "50x30"], "multiples of 32"),
+        (
+            {},
+            ["--near-input", "64x64"],
+            "not smaller than near's 64x32; to try a larger near: --dry-run --set",
+        ),
         ({}, ["--near-input", "small"], "WIDTHxHEIGHT"),
         ({}, ["--frames", "5", "--every", "2"], "choose one"),
         ({}, ["--plot", "/nowhere/plot.html"], "cannot write /nowhere/plot.html: there is no such folder"),

@@ -109,7 +109,7 @@ def test_the_table_has_a_row_for_everybody():
         ["far", "jpeg"],
     ]
     assert rows[3].split()[-8:] == ["0.950", "0.010", "20.0", "20.1", "2.0", "3.0", "20.0", "25.0"]
-    assert headline(made).startswith("hall.mp4: 100 pictures, 500 boxes of people-512")
+    assert headline(made).startswith("hall.mp4: 100 pictures; the reference is what people-512")
 
 
 def test_durations_in_which_the_machine_did_something_else_are_left_out():
