@@ -20,8 +20,9 @@ class Progress:
         self._shown = 0
 
     def done(self, count: int) -> None:
+        """0, when the work begins, is always said."""
         now_s = time.monotonic()
-        if now_s - self._said_s < (_EVERY_S if self._live else _IN_LOGS_EVERY_S):
+        if count and now_s - self._said_s < (_EVERY_S if self._live else _IN_LOGS_EVERY_S):
             return
         self._said_s = now_s
         self._show(words(self._what, count=count, of=self._of, took_s=now_s - self._begun_s))

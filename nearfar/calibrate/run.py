@@ -64,7 +64,8 @@ def calibrate(
     suggested: bool = False,
     told: Told = lambda _: None,
 ) -> Outcome:
-    """`near_inputs`: smaller inputs of near, each (width_px, height_px). `told` is called with the pictures done.
+    """`near_inputs`: smaller inputs of near, each (width_px, height_px). `told` is called with the pictures done, 0
+    when the first begins.
 
     Raises ConfigError where nothing can be compared, NearfarError when a model fails.
     """
@@ -82,7 +83,8 @@ def calibrate(
         ladder = _once((*own, *candidates(shape_of(first), far.input_size)))
     trial = Trial(far=far, ladder=ladder, labels=labels, near=near, smaller=smaller)
     trial.warm_up(first)
-    rows = []
+    rows: list[Row] = []
+    told(0)
     for picture in chain([first], pictures):
         rows.append(trial.row(picture))
         told(len(rows))

@@ -126,7 +126,7 @@ def test_a_ladder_is_suggested_where_only_the_camera_is_known(bench, capsys):
 
 
 def test_an_interrupted_calibration_leaves_the_recipe_as_it_was(bench):
-    write_clip(bench.root / "long.avi", frames=3000)
+    write_clip(bench.root / "long.avi", frames=2000)
     log = bench.root / "log"
     command = [sys.executable, "-m", "nearfar", *bench.arguments("--every", "1", clip="long.avi")]
     with (

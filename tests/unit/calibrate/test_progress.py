@@ -43,4 +43,4 @@ def test_a_log_is_not_flooded():
     for count in range(1000):
         progress.done(count)
     progress.end()
-    assert out.getvalue() == ""
+    assert out.getvalue() == "work: 0 of 1000\n"

@@ -140,7 +140,7 @@ def test_a_smaller_input_of_near_is_measured_beside_it(tmp_path):
     told: list[int] = []
     outcome = calibrate(recipe(boxes=2), far=far, clips=clips, near_inputs=[(160, 120)], told=told.append)
     assert [small.name for small in outcome.found.smaller] == ["synthetic@160x120"]
-    assert told == [1, 2, 3, 4]
+    assert told == [0, 1, 2, 3, 4]
     assert outcome.as_file().small_near is not None
     assert outcome.as_file().made_from.endswith("near synthetic@320x240, far faces (synthetic@320x240)")
 
