@@ -30,7 +30,7 @@ COMMANDS = {
     ),
     "calibrate": (
         "nearfar.cli.calibrate:command",
-        "Measure what near and each rung of far see in a clip, into the file.",
+        "Measure what near and far see in a clip, into the file.",
     ),
     "relay": ("nearfar.cli.relay:command", "Rehearse a bad link: delay, rate, stall, reset."),
     "health": ("nearfar.cli.health:command", "Ask a health page once; the exit code is the answer."),
