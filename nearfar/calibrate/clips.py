@@ -4,7 +4,7 @@ A clip is a video file or a folder of pictures, read by the sources an agent rea
 order of the clips; each is an array of its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,14 +26,14 @@ class Clip:
     path: Path
     frames: int
 
-    def pictures(self, *, every: int) -> Iterator[Picture]:
-        """Every `every`th, from the first. Raises ConfigError when it holds none."""
+    def pictures(self, *, wanted: Callable[[int], bool]) -> Iterator[Picture]:
+        """Those whose number, from 0, is wanted. Raises ConfigError when it holds none."""
         source = _source(self.path)
         try:
             source.open()
             number = 0
             while (picture := source.read()) is not None:
-                if number % every == 0:
+                if wanted(number):
                     yield picture
                 number += 1
         except Fatal as error:
@@ -44,44 +44,57 @@ class Clip:
             raise ConfigError(f"{self.path} holds no picture that can be decoded")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Clips:
-    """`every`: of each clip, this manieth picture is taken; `most`: no more than so many in all."""
+    """`expected`: how many pictures will come, by what the clips say; 0 = not known. Either `every` manieth of each clip
+    is taken, or `frames` of the pictures all clips hold together."""
 
     clips: tuple[Clip, ...]
-    every: int
-    most: int | None = None
-
-    @property
-    def expected(self) -> int:
-        """How many pictures will come, by what the clips say; 0 = not known."""
-        if any(not clip.frames for clip in self.clips):
-            return 0
-        there = sum(-(-clip.frames // self.every) for clip in self.clips)
-        return there if self.most is None else min(there, self.most)
+    expected: int
+    every: int | None = None
+    frames: int = 0
 
     def pictures(self) -> Iterator[Picture]:
         """Raises ConfigError for a clip that cannot be read or holds no picture."""
-        given = 0
+        given = before = 0
         for clip in self.clips:
-            for picture in clip.pictures(every=self.every):
-                if given == self.most:
+            for picture in clip.pictures(wanted=self._wanted(before)):
+                if self.every is None and given == self.frames:
                     return
                 yield picture
                 given += 1
+            before += clip.frames
+
+    def _wanted(self, before: int) -> Callable[[int], bool]:
+        if self.every is not None:
+            every = self.every
+            return lambda number: number % every == 0
+        there, frames = sum(clip.frames for clip in self.clips), self.frames
+        if any(not clip.frames for clip in self.clips) or there <= frames:
+            return lambda _: True
+
+        def wanted(number: int) -> bool:
+            at = before + number
+            return at * frames // there != (at - 1) * frames // there
+
+        return wanted
 
 
 def spread_over(paths: Sequence[Path], *, frames: int) -> Clips:
-    """At most `frames` pictures, evenly over all clips together. Raises ConfigError for a clip that is not there or
-    cannot be read."""
+    """At most `frames` pictures, evenly over all clips together; the first ones of clips that do not say how many they
+    hold. Raises ConfigError for a clip that is not there or cannot be read."""
     clips = tuple(map(_clip, paths))
-    there = sum(clip.frames for clip in clips)
-    return Clips(clips, every=max(1, -(-there // frames)), most=frames)
+    known = all(clip.frames for clip in clips)
+    expected = min(frames, sum(clip.frames for clip in clips)) if known else 0
+    return Clips(clips=clips, expected=expected, frames=frames)
 
 
 def every_nth(paths: Sequence[Path], *, every: int) -> Clips:
     """Raises ConfigError as `spread_over`."""
-    return Clips(tuple(map(_clip, paths)), every=every)
+    clips = tuple(map(_clip, paths))
+    known = all(clip.frames for clip in clips)
+    expected = sum(-(-clip.frames // every) for clip in clips) if known else 0
+    return Clips(clips=clips, expected=expected, every=every)
 
 
 def _clip(path: Path) -> Clip:

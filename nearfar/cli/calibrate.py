@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nearfar.cli import options
+from nearfar.cli import file_kind, options
 from pipelines.errors import ConfigError
 from pipelines.units import extent
 
@@ -116,6 +116,9 @@ def command(
     from nearfar.calibrate.run import calibrate  # noqa: PLC0415
     from pipelines.runtime import tune  # noqa: PLC0415
 
+    file_kind.must_be("pipeline", pipeline)
+    if worker is not None:
+        file_kind.must_be("worker", worker)
     recipe = read_recipe(pipeline, overrides)
     if not dry_run:
         check_writable(recipe)

@@ -1,5 +1,6 @@
 """Pictures come evenly over all clips, and a clip that holds none is named."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import cv2
@@ -39,6 +40,15 @@ def test_no_more_come_than_were_asked_for(tmp_path):
     assert len(values(clips)) == 4
 
 
+@pytest.mark.parametrize("frames", [1, 3, 6, 7, 10, 11])
+def test_as_many_come_as_were_asked_for_as_far_apart_as_can_be(tmp_path, frames):
+    seen = values(spread_over([folder_of(tmp_path / "a", 11)], frames=frames))
+    assert len(seen) == frames
+    assert seen[0] == 0
+    gaps = [later - earlier for earlier, later in pairwise([*seen, 11])]
+    assert max(gaps) - min(gaps) <= 1
+
+
 def test_every_nth_of_each_clip_comes(tmp_path):
     clips = every_nth([folder_of(tmp_path / "a", 5), folder_of(tmp_path / "b", 4)], every=2)
     assert values(clips) == [0, 2, 4, 0, 2]
@@ -47,7 +57,7 @@ def test_every_nth_of_each_clip_comes(tmp_path):
 
 def test_a_video_is_counted_and_read(tmp_path):
     clips = spread_over([write_clip(tmp_path / "clip.avi", frames=12)], frames=4)
-    assert clips.every == 3
+    assert clips.expected == 4
     assert [picture.shape for picture in clips.pictures()] == [(128, 256, 3)] * 4
 
 
