@@ -199,6 +199,8 @@ def test_who_answers_for_the_cloud_has_to_be_said(bench, capsys):
         ({}, ["--clip", "nowhere.mp4"], "no such clip: nowhere.mp4"),
         ({"far.onnx": None}, [], "far.onnx"),
         ({"near.onnx": None}, [], "near.detector.model: no such file"),
+        ({"worker.yaml": RECIPE}, [], "worker.yaml is a gateway's pipeline (it has streams"),
+        ({"hall.yaml": WORKER}, [], "hall.yaml is a worker's file"),
         (
             {"worker.yaml": WORKER.replace("colours", "faces")},
             [],
