@@ -19,6 +19,7 @@ from pipelines.registry import Family, Kind
 from pipelines.units import Duration, Size, duration, size
 
 _SQLITE = "sqlite:///"
+_POSTGRES = "postgresql+psycopg://"
 
 
 class ZmqListenConfig(AddressConfig):
@@ -141,7 +142,10 @@ class StoreConfig(Block):
     # The default needs the worker's state_dir, so the worker fills it in; nobody has to write it.
     model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required", None))
 
-    url: str = Field(description="sqlite:///FILE; default: records.db in state_dir")
+    url: str = Field(
+        repr=False,  # it may hold a password
+        description="sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE; default: records.db in state_dir",
+    )
     commit_every: Duration = Field(duration("20ms"), description="also the longest an ack waits when idle")
 
     not_built: ClassVar[Mapping[str, str]] = {
@@ -151,12 +155,16 @@ class StoreConfig(Block):
 
     @field_validator("url")
     @classmethod
-    def _is_a_sqlite_file(cls, url: str, info: ValidationInfo) -> str:
-        if url.startswith(("postgresql", "postgres")):
-            raise ValueError("PostgreSQL stores are not built yet; use sqlite:///FILE")
+    def _is_a_file_or_a_server(cls, url: str, info: ValidationInfo) -> str:
+        if url.startswith("postgres"):
+            if not url.startswith(_POSTGRES):
+                raise ValueError(f"write {_POSTGRES}USER@HOST/DATABASE")
+            return url
         file = url.removeprefix(_SQLITE)
         if not url.startswith(_SQLITE) or not file or file.startswith(":"):
-            raise ValueError("must be sqlite:///FILE (sqlite:////ABSOLUTE/FILE)")
+            raise ValueError(
+                f"must be sqlite:///FILE (sqlite:////ABSOLUTE/FILE) or {_POSTGRES}USER@HOST/DATABASE"
+            )
         return _SQLITE + str(Path((info.context or {}).get("directory", Path())) / file)
 
 

@@ -20,6 +20,7 @@ from cloud.store.records import RecordStore, open_store
 from pipelines.codecs.kinds import CODECS
 from pipelines.detectors.base import Detector
 from pipelines.detectors.kinds import DETECTORS
+from pipelines.errors import Retryable
 from pipelines.listen import AddressConfig
 from pipelines.registry import Kind
 from pipelines.runtime import monotonic_us
@@ -27,6 +28,8 @@ from pipelines.runtime import monotonic_us
 log = logging.getLogger(__name__)
 
 _CLOSING_US = 1_000_000
+_SERVER_WITHIN_S = 30.0
+_SERVER_STEP_S = 0.5
 _LAST_WORDS_S = 0.5  # kept for the listeners to hand over what is queued, whatever the rest has taken
 
 
@@ -93,7 +96,7 @@ class Worker:
 
     def _start(self) -> None:
         config = self._config
-        self._store = open_store(config.store.url)
+        self._store = _opened(config.store.url)
         codecs = [kind.resolve()() for kind in CODECS]
         self._service = Service(
             models=[_spec(name, model) for name, model in config.models.items()],
@@ -162,6 +165,22 @@ class Worker:
             self._store.close()
         self._service = self._store = None
         self._listeners = {}
+
+
+def _opened(url: str) -> RecordStore:
+    """The record store. One on a server is waited for: after a power cut it may start later than its workers."""
+    until_s = time.monotonic() + (0.0 if url.startswith("sqlite") else _SERVER_WITHIN_S)
+    said = False
+    while True:
+        try:
+            return open_store(url)
+        except Retryable as error:
+            if time.monotonic() > until_s:
+                raise
+            if not said:
+                log.warning("%s; waiting up to %.0f s for it", error, _SERVER_WITHIN_S)
+            said = True
+            time.sleep(_SERVER_STEP_S)
 
 
 def _spec(name: str, model: ModelConfig) -> ModelSpec:
