@@ -12,6 +12,8 @@ from cloud.store.tables import FORMAT, gaps, meta, metadata
 from cloud.store.upserts import Upserts
 from pipelines.errors import ConfigError
 
+PAYLOADS_KEY = "payloads_path"
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -55,7 +57,7 @@ def _read(connection: Connection) -> dict[str, str]:
 
 
 def _found(pairs: dict[str, str]) -> Found:
-    return Found(pairs["store_id"], pairs.get("payloads_path", ""))
+    return Found(pairs["store_id"], pairs.get(PAYLOADS_KEY, ""))
 
 
 def _check(pairs: dict[str, str], database: Database) -> None:

@@ -9,9 +9,10 @@ Several workers may share one store, a SQLite file on one host or PostgreSQL: ea
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import case, func, select
+from sqlalchemy import case, delete, func, select
 from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, StatementError
 
@@ -19,10 +20,11 @@ from cloud.store import preparation
 from cloud.store.database import Database
 from cloud.store.payload_ref import PayloadRef
 from cloud.store.postgres import PostgresDatabase
+from cloud.store.preparation import PAYLOADS_KEY
 from cloud.store.query import KEPT, Query, payload_part
 from cloud.store.row import KEY, RecordRow, far_row, gap_of, gap_row, given_row, in_order, row_of
 from cloud.store.sqlite import SqliteDatabase
-from cloud.store.tables import gaps, records
+from cloud.store.tables import gaps, meta, records
 from cloud.store.upserts import Upserts
 from pipelines.errors import ConfigError, Fatal, Rejected, Retryable
 from pipelines.frame import FrameId
@@ -83,6 +85,13 @@ class RecordStore:
 
     def close(self) -> None:
         self.database.close()
+
+    def note_payloads(self, folder: Path) -> None:
+        """Where the pictures are, for those who read the store. Raises Retryable."""
+        self.payloads_path = str(folder)
+        with self.writing() as connection:
+            connection.execute(delete(meta).where(meta.c.key == PAYLOADS_KEY))
+            self.upserts.meta.run(connection, [{"key": PAYLOADS_KEY, "value": self.payloads_path}])
 
     def commit(
         self,

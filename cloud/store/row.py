@@ -81,12 +81,19 @@ class RecordRow:
         }
 
 
-def _key_row(identity: FrameId, now_unix_us: int) -> dict[str, Any]:
+def key_of(identity: FrameId) -> dict[str, Any]:
+    """The columns that name a frame."""
     return {
         "agent": identity.agent,
         "run": identity.run.hex(),
         "stream": identity.stream,
         "seq": identity.seq,
+    }
+
+
+def _key_row(identity: FrameId, now_unix_us: int) -> dict[str, Any]:
+    return {
+        **key_of(identity),
         "received_unix_us": now_unix_us,
         "updated_unix_us": now_unix_us,
     }

@@ -112,14 +112,9 @@ blobs = Table(
     metadata,
     Column("sha256", String(64), nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
-    Column(
-        "priority",
-        SmallInteger,
-        nullable=False,
-        comment="the highest of its frames; the lowest is evicted first",
-    ),
+    Column("worth", SmallInteger, nullable=False, comment="the most of its frames; least is evicted first"),
     Column("stored_unix_us", BigInteger, nullable=False, comment="when it last came"),
     PrimaryKeyConstraint("sha256"),
-    Index("blobs_by_worth", "priority", "stored_unix_us"),
+    Index("blobs_by_worth", "worth", "stored_unix_us"),
     sqlite_with_rowid=False,
 )

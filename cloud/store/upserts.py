@@ -134,7 +134,7 @@ class _Sql:
         statement = self.insert(blobs)
         new = statement.excluded
         updates = {
-            "priority": self.larger(blobs.c.priority, new.priority),
+            "worth": self.larger(blobs.c.worth, new.worth),
             "stored_unix_us": self.larger(blobs.c.stored_unix_us, new.stored_unix_us),
         }
         return statement.on_conflict_do_update(index_elements=["sha256"], set_=updates)

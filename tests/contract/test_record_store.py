@@ -3,8 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from cloud.store.records import RecordStore, open_store
 from cloud.store.row import RecordRow
 from pipelines.frame import FrameId
 from pipelines.result import AnsweredBy, Detections, Gap, GapReason, Record, Status
-from tests.support.postgres import PostgresServer
+from tests.support.stores import NewUrl
 
 RUN = bytes(range(16))
 NOW_UNIX_US = 1_700_000_000_000_000
@@ -52,20 +50,6 @@ FAR_WHOLE = ("given", record(1, AnsweredBy.FAR, detections=boxes(1, 3)))
 NEAR = ("given", record(1, AnsweredBy.NEAR, detections=boxes(2)))
 NEAR_LATE_FAR = ("given", record(1, AnsweredBy.NEAR, detections=boxes(2), late_far=True))
 MISSED = ("given", record(1, AnsweredBy.MISSED))
-
-
-NewUrl = Callable[[], str]
-KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.service("postgres"))]
-
-
-@pytest.fixture(params=KINDS)
-def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> NewUrl:
-    """Where a store may be made, on every database; another place at every call."""
-    if request.param == "postgres":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        return server.new_url
-    numbers = count(1)
-    return lambda: f"sqlite:///{tmp_path}/{next(numbers)}/records.db"
 
 
 @pytest.fixture
