@@ -24,9 +24,13 @@ def content_hash(data: bytes) -> str:
 class PayloadFolder:
     """Raises Retryable when the disk refuses for now. Safe for several threads."""
 
-    def __init__(self, root: Path) -> None:
-        """ConfigError when the folder cannot be made."""
+    def __init__(self, root: Path, *, read_only: bool = False) -> None:
+        """ConfigError when the folder cannot be made, or is not there to be read."""
         self.root = root
+        if read_only:
+            if not root.is_dir():
+                raise ConfigError(f"there is no payload folder at {root}")
+            return
         try:
             (root / _BEGUN).mkdir(parents=True, exist_ok=True)
         except OSError as error:

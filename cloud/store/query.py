@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sqlalchemy import Select, func, select
 
 from cloud.store.payload_ref import COLUMNS
@@ -34,6 +35,15 @@ class Query:
     score_below: float | None = None
     disagree: bool = False
     with_payload: bool = False
+
+    @property
+    def is_everything(self) -> bool:
+        return self == Query()
+
+    @property
+    def suits_gaps(self) -> bool:
+        """Whether it asks for nothing that only an answer has."""
+        return self.by is None and not self._asks_for_boxes and not self.disagree
 
     @property
     def _asks_for_boxes(self) -> bool:
@@ -94,7 +104,7 @@ class Query:
             right &= best.scores < self.score_below
         if self.label is not None:
             ids = [number for number, name in enumerate(best.labels) if name == self.label]
-            right &= [c in ids for c in best.class_ids.tolist()]
+            right &= np.isin(best.class_ids, ids)
         return bool(right.any())
 
 
