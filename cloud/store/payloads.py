@@ -8,18 +8,21 @@ no longer kept. A missing or damaged file is told and counted; it never stops an
 import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import and_, bindparam, delete, func, select
+from sqlalchemy.engine import Connection
 
 from cloud.store.payload_folder import PayloadFolder, content_hash
 from cloud.store.payload_ref import COLUMNS, PayloadRef
 from cloud.store.records import RecordStore
-from cloud.store.row import KEY, key_of
+from cloud.store.row import KEY, in_order, key_of
 from cloud.store.tables import blobs, payloads
 from pipelines.errors import Rejected
 from pipelines.frame import Encoding, FrameId
 from pipelines.result import PRIORITIES, Priority
+
+Offer = tuple[FrameId, PayloadRef]
 
 log = logging.getLogger(__name__)
 
@@ -72,18 +75,24 @@ class Payloads:
         self.count_used()
 
     def commit(self, arrivals: Sequence[Payload], *, now_unix_us: int) -> None:
-        """All of them or none: kept, durably, and their frames refer to them. The first of a frame stays; contents
-        that are there already are stored no second time. Makes room first where the quota is reached."""
+        """All of them or none: kept, durably, and their frames refer to them. Of two pictures of one frame the larger
+        stays; contents that are there already are stored no second time. Makes room first where the quota is reached.
+        """
         with self._guard:
             contents: dict[str, Payload] = {}
-            refs: list[dict[str, object]] = []
+            refs: list[Offer] = []
             for arrival in arrivals:
                 if len(arrival.data) > self.max_bytes:
                     self.counts.too_large += 1
                     continue
                 sha256 = content_hash(arrival.data)
-                ref = PayloadRef(sha256=sha256, encoding=arrival.encoding, source_size=arrival.source_size)
-                refs.append(ref.as_row(arrival.id))
+                encoding = replace(arrival.encoding, body_bytes=len(arrival.data))
+                refs.append(
+                    (
+                        arrival.id,
+                        PayloadRef(sha256=sha256, encoding=encoding, source_size=arrival.source_size),
+                    )
+                )
                 known = contents.get(sha256)
                 if known is None or known.worth < arrival.worth:
                     contents[sha256] = arrival
@@ -104,29 +113,39 @@ class Payloads:
                 }
                 for sha256, p in sorted(contents.items())
             ]
-            with self._store.writing() as connection:
-                self._store.upserts.blob.run(connection, rows)
-                self._store.upserts.payload.run(connection, refs)
+            self._refer(refs, rows)
             self.used_bytes += new_bytes
             self.counts.stored += len(contents.keys() - there)
             self.counts.shared += len(refs) - len(contents.keys() - there)
 
-    def refer(self, refs: Iterable[tuple[FrameId, PayloadRef]]) -> None:
-        """Frames whose content is held already: nothing need be sent but the reference. Durable once it returned."""
-        rows = [ref.as_row(identity) for identity, ref in refs]
-        with self._guard, self._store.writing() as connection:
-            self._store.upserts.payload.run(connection, rows)
+    def settle(self, offers: Sequence[Offer]) -> list[int]:
+        """What somebody could send: the indexes of those that are wanted. The others are settled, durably: a picture
+        of that frame as large has come at some time (evicted since or not), the content is held already and now
+        referred to, or it is larger than the quota."""
+        held = self.holds(ref.sha256 for _, ref in offers)
+        wanted: list[int] = []
+        shared: list[Offer] = []
+        for index, (identity, ref) in enumerate(offers):
+            there = next(iter(self.refs([identity])), None)
+            if there is not None and there.encoding.body_bytes >= ref.encoding.body_bytes:
+                continue
+            if ref.sha256 in held:
+                shared.append((identity, ref))
+            elif ref.encoding.body_bytes > self.max_bytes:
+                self.counts.too_large += 1
+            else:
+                wanted.append(index)
+        if shared:
+            with self._guard:
+                self._refer(shared)
+            self.counts.shared += len(shared)
+        return wanted
 
     def refs(self, ids: Iterable[FrameId]) -> list[PayloadRef]:
         """The references of those that have one, in their order."""
         with self._store.reading() as connection:
             found = [connection.execute(_REF, key_of(i)).mappings().first() for i in ids]
         return [PayloadRef.of(dict(row), kept=bool(row["kept"])) for row in found if row is not None]
-
-    def known(self, ids: Iterable[FrameId]) -> set[FrameId]:
-        """Those whose payload has come at some time, evicted since or not: they are not wanted again."""
-        with self._store.reading() as connection:
-            return {i for i in ids if connection.execute(_KNOWN, key_of(i)).first() is not None}
 
     def holds(self, sha256s: Iterable[str]) -> set[str]:
         """Those contents that are kept now."""
@@ -189,25 +208,43 @@ class Payloads:
         """Frames (agent, run in hex, stream, seq) whose records go, each with its content hash: the references, and
         the contents nobody else refers to."""
         rows = list(refs)
-        hashes = sorted({sha256 for _, sha256 in rows})
         if not rows:
             return
         with self._guard:
             with self._store.writing() as connection:
                 connection.execute(_UNREFER, [{f"b_{name}": key[name] for name in KEY} for key, _ in rows])
-                referred = set(
-                    connection.execute(
-                        select(payloads.c.sha256).where(payloads.c.sha256.in_(hashes)).distinct()
-                    ).scalars()
-                )
-                left = [sha256 for sha256 in hashes if sha256 not in referred]
-                if left:
-                    connection.execute(_FORGET, [{"which": sha256} for sha256 in left])
+                left = self._drop_unreferred(connection, {sha256 for _, sha256 in rows})
             self._discard(left)
 
-    def _discard(self, sha256s: Iterable[str]) -> None:
-        for sha256 in sha256s:
+    def _refer(self, refs: Sequence[Offer], contents: Sequence[Mapping[str, object]] = ()) -> None:
+        """Under the guard: the rows, and nothing left of a content that a larger picture of its frame replaced."""
+        ids = {identity for identity, _ in refs}
+        beside = {ref.sha256 for ref in self.refs(ids)}
+        if beside or len(ids) < len(refs):  # one of the two of a frame loses
+            beside |= {ref.sha256 for _, ref in refs}
+        with self._store.writing() as connection:
+            self._store.upserts.blob.run(connection, contents)
+            self._store.upserts.payload.run(connection, in_order(ref.as_row(i) for i, ref in refs))
+            left = self._drop_unreferred(connection, beside)
+        self._discard(left)
+
+    def _drop_unreferred(self, connection: Connection, hashes: Iterable[str]) -> dict[str, int]:
+        """Inside a transaction: those of these contents that no frame refers to lose their row: hash → bytes."""
+        among = sorted(hashes)
+        if not among:
+            return {}
+        referred = select(payloads.c.sha256).where(payloads.c.sha256.in_(among)).distinct()
+        left = set(among) - set(connection.execute(referred).scalars())
+        sizes = select(blobs.c.sha256, blobs.c.size_bytes).where(blobs.c.sha256.in_(left))
+        found = {row[0]: int(row[1]) for row in connection.execute(sizes)}
+        if found:
+            connection.execute(_FORGET, [{"which": sha256} for sha256 in found])
+        return found
+
+    def _discard(self, contents: Mapping[str, int]) -> None:
+        for sha256, size_bytes in contents.items():
             self.folder.drop(sha256)
+            self.used_bytes -= size_bytes
 
     def _evict(self, over_bytes: int, spare: Iterable[str] = ()) -> bool:
         """One step: what is worth least, the oldest first, until `over_bytes` are free; False if nothing was left."""
@@ -218,25 +255,23 @@ class Payloads:
                 .order_by(blobs.c.worth, blobs.c.stored_unix_us, blobs.c.sha256)
                 .limit(EVICT_AT_MOST + len(spared))
             ).all()
-            chosen: list[tuple[str, int]] = []
+            chosen: dict[str, int] = {}
             freed_bytes = 0
             for sha256, size_bytes in worst:
                 if freed_bytes >= over_bytes or len(chosen) == EVICT_AT_MOST:
                     break
                 if sha256 not in spared:
-                    chosen.append((sha256, size_bytes))
+                    chosen[sha256] = size_bytes
                     freed_bytes += size_bytes
             if chosen:
-                connection.execute(_FORGET, [{"which": sha256} for sha256, _ in chosen])
-        self._discard(sha256 for sha256, _ in chosen)
-        self.used_bytes -= freed_bytes
+                connection.execute(_FORGET, [{"which": sha256} for sha256 in chosen])
+        self._discard(chosen)
         self.counts.evicted += len(chosen)
         self.counts.evicted_bytes += freed_bytes
         return bool(chosen)
 
 
 _OF_ONE = and_(*(payloads.c[name] == bindparam(name) for name in KEY))
-_KNOWN = select(payloads.c.sha256).where(_OF_ONE)
 _REF = (
     select(*(payloads.c[name] for name in COLUMNS), blobs.c.sha256.is_not(None).label("kept"))
     .select_from(payloads.join(blobs, blobs.c.sha256 == payloads.c.sha256, isouter=True))

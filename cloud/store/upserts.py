@@ -64,7 +64,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upserts:
-    """`far`, `given`, `gap`: what a commit brings. `payload`: the first of an identity stays. `blob`: seen again.
+    """`far`, `given`, `gap`: what a commit brings. `payload`: the largest of an identity stays. `blob`: seen again.
     `meta`: the first stays."""
 
     far: Prepared
@@ -83,9 +83,7 @@ class Upserts:
                 sql.record(_GIVEN, fill=("detections", "late_far")), (*_SHARED, *_GIVEN), dialect
             ),
             gap=Prepared.of(sql.insert(gaps).on_conflict_do_nothing(), gaps.columns.keys(), dialect),
-            payload=Prepared.of(
-                sql.insert(payloads).on_conflict_do_nothing(), payloads.columns.keys(), dialect
-            ),
+            payload=Prepared.of(sql.payload(), payloads.columns.keys(), dialect),
             blob=Prepared.of(sql.blob(), blobs.columns.keys(), dialect),
             meta=Prepared.of(sql.insert(meta).on_conflict_do_nothing(), meta.columns.keys(), dialect),
         )
@@ -129,6 +127,16 @@ class _Sql:
         updates["received_unix_us"] = self.smaller(records.c.received_unix_us, new.received_unix_us)
         updates["updated_unix_us"] = self.larger(records.c.updated_unix_us, new.updated_unix_us)
         return statement.on_conflict_do_update(index_elements=KEY, set_=updates)
+
+    def payload(self) -> Any:
+        """The larger one is the better picture; of two of one size the choice only has to be the same everywhere."""
+        statement = self.insert(payloads)
+        new, old = statement.excluded, payloads.c
+        larger = (new.size_bytes > old.size_bytes) | (
+            (new.size_bytes == old.size_bytes) & (new.sha256 > old.sha256)
+        )
+        updates = {name: new[name] for name in payloads.columns.keys() if name not in KEY}  # noqa: SIM118 - a collection of columns
+        return statement.on_conflict_do_update(index_elements=KEY, set_=updates, where=larger)
 
     def blob(self) -> Any:
         statement = self.insert(blobs)

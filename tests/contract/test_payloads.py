@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cloud.store.payload_folder import PayloadFolder, content_hash
-from cloud.store.payloads import Payload, Payloads
+from cloud.store.payload_ref import PayloadRef
+from cloud.store.payloads import Offer, Payload, Payloads
 from cloud.store.records import RecordStore, open_store
 from cloud.store.retention import Retention
 from pipelines.errors import Rejected
@@ -105,15 +106,50 @@ def test_the_same_content_is_stored_once_however_often_it_comes(
     assert payloads.counts.stored == 1
 
 
-def test_what_the_store_knows_need_not_be_sent_again(payloads: Payloads) -> None:
-    one, other, third = (FrameId("gw", RUN, "door", seq) for seq in (1, 2, 3))
-    payloads.commit([payload(1, b"x")], now_unix_us=5)
-    assert payloads.known([one, other]) == {one}
-    sha256 = content_hash(b"x")
-    assert payloads.holds([sha256, content_hash(b"y")]) == {sha256}
-    (ref,) = payloads.refs([one])
-    payloads.refer([(third, ref)])
-    assert payloads.known([one, other, third]) == {one, third}
+def offer(seq: int, data: bytes) -> Offer:
+    made = payload(seq, data)
+    ref = PayloadRef(sha256=content_hash(data), encoding=made.encoding, source_size=made.source_size)
+    return made.id, ref
+
+
+def test_only_what_the_store_lacks_is_wanted_and_the_rest_is_settled_at_once(
+    store: RecordStore, payloads: Payloads
+) -> None:
+    record(store, *range(1, 6))
+    payloads.commit([payload(1, b"one"), payload(2, b"small")], now_unix_us=5)
+    offers = [
+        offer(1, b"one"),  # has come
+        offer(2, b"larger than small"),  # a better picture of the frame
+        offer(3, b"one"),  # another frame, the same content
+        offer(4, b"four"),
+        offer(5, picture(5, MAX_BYTES + 4)),  # never to be kept
+    ]
+    assert payloads.settle(offers) == [1, 3]
+    assert kept(store) == {1: True, 2: True, 3: True, 4: None, 5: None}
+    assert payloads.settle(offers[:1] + offers[2:3]) == []
+
+
+def test_what_was_evicted_is_not_wanted_again(payloads: Payloads) -> None:
+    for seq in range(1, 12):
+        payloads.commit([payload(seq, picture(seq))], now_unix_us=seq)
+    assert payloads.holds([content_hash(picture(1))]) == set()
+    assert payloads.settle([offer(1, picture(1))]) == []
+
+
+@pytest.mark.parametrize("order", [(b"small", b"a larger one"), (b"a larger one", b"small")])
+def test_of_two_pictures_of_a_frame_the_larger_stays_whichever_came_first(
+    store: RecordStore, payloads: Payloads, order: tuple[bytes, bytes]
+) -> None:
+    record(store, 1)
+    for data in order:
+        payloads.commit([payload(1, data)], now_unix_us=1)
+    (row,) = store.rows()
+    assert row.payload is not None
+    assert payloads.read(row.payload.sha256) == b"a larger one"
+    assert files(payloads) == {content_hash(b"a larger one")}
+    assert payloads.used_bytes == 12 == payloads.count_used()
+    payloads.commit([payload(2, data) for data in order], now_unix_us=1)
+    assert payloads.used_bytes == 12 == payloads.count_used()
 
 
 def test_beyond_the_quota_what_is_worth_least_goes_first_and_of_that_the_oldest(
@@ -133,7 +169,6 @@ def test_beyond_the_quota_what_is_worth_least_goes_first_and_of_that_the_oldest(
     row = next(row for row in store.rows() if row.id.seq == 3)
     assert row.payload is not None
     assert row.payload.sha256 == content_hash(picture(3))
-    assert payloads.known([row.id]) == {row.id}
     with pytest.raises(Rejected, match="is missing"):
         payloads.read(row.payload.sha256)
 
