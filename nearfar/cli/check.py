@@ -19,6 +19,7 @@ from pipelines.detectors.kinds import DETECTORS
 from pipelines.document import Document
 from pipelines.errors import ConfigError, Problem
 from pipelines.gates.kinds import GATES
+from pipelines.redaction import redacted
 from pipelines.registry import Kind
 from pipelines.units import format_duration, format_extent, format_size
 
@@ -124,4 +125,4 @@ def _worker_lines(config: WorkerConfig) -> list[str]:
 
 def _shown_url(url: str) -> str:
     scheme, separator, path = url.partition(":///")
-    return f"{scheme}{separator}{shown(path)}" if separator else url
+    return f"{scheme}{separator}{shown(path)}" if separator else redacted(url)

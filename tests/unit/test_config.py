@@ -228,6 +228,15 @@ def test_the_store_follows_state_dir_and_its_file_is_relative_to_the_yaml(worker
     assert worker("state_dir=s", "store.commit_every=5ms").store.url == f"sqlite:///{tmp_path}/s/records.db"
     assert worker("store.url=sqlite:///r.db").store.url == f"sqlite:///{tmp_path}/r.db"
     assert worker("store.url=sqlite:////abs/r.db").store.url == "sqlite:////abs/r.db"
+    kept = worker("store.keep=30d", "store.payloads={path: pictures, max_bytes: 50GiB}").store
+    assert kept.keep == 30 * 86_400_000_000
+    assert kept.payloads is not None
+    assert (kept.payloads.path, kept.payloads.max_bytes, kept.payloads.keep) == (
+        tmp_path / "pictures",
+        50 << 30,
+        "hard",
+    )
+    assert worker("store.url=postgresql+psycopg://u@h/db").store.url == "postgresql+psycopg://u@h/db"
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:7440", "10.0.0.5:7440", "[::]:7440", "gw.example:7440"])
@@ -263,9 +272,10 @@ def test_a_listener_on_loopback_needs_no_word(worker, address):
         ("models.second={detector: {kind: synthetic}}", "name one of rehearsal, second"),
         ("batch.max=4", "batching is not built yet"),
         ("bulk={when: idle}", "bulk lane are not built yet"),
-        ("store.keep=30d", "pruning of old records is not built yet"),
-        ("store.payloads={path: x}", "the payload store is not built yet"),
-        ("store.url=postgresql+psycopg://u:secret@h/db", "PostgreSQL stores are not built yet"),
+        ("store.keep=30m", "records are kept for 1h at least"),
+        ("store.payloads={max_bytes: 1GiB}", "store.payloads.path"),
+        ("store.payloads={path: x, keep: some}", "hard"),
+        ("store.url=postgres://u:secret@h/db", "write postgresql+psycopg://USER@HOST/DATABASE"),
         ("store.url='sqlite://'", "must be sqlite:///FILE"),
         ("store.url='sqlite:///:memory:'", "must be sqlite:///FILE"),
         ("limits.message=8388608", "a size needs its unit"),

@@ -36,6 +36,7 @@ HOMES = {
     "grpc": ("edge/links/grpc", "cloud/listeners/grpc"),
     "onnxruntime": ("pipelines/detectors/onnx.py",),
     "sqlalchemy": ("cloud/store/",),
+    "psycopg": (),  # SQLAlchemy loads it for cloud/store/postgres
     "click": ("nearfar/cli/",),
     "pickle": (),
     "marshal": (),
