@@ -8,6 +8,7 @@ Bandwidth is the harmonic mean of size/(body arrival − head arrival) where tha
 size/(reply − worker time − rtt_min). Overdue frames are censored samples: slower than they already are.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -39,17 +40,18 @@ class _Sample:
 
 
 class Forecast(NamedTuple):
-    """The link as it is for one moment, asked about frames of several sizes. `pairs`: (ξ, worker time), of
-    which `least_*` are the quickest and `mid_*` the medians."""
+    """The link as it is for one moment, asked about frames of several sizes. `pairs`: (ξ, worker time), the
+    smallest ξ first; `slowness`: their ξ alone; `least_*`, `mid_*`, `most_*` are smallest, median and largest."""
 
     rtt_min_us: float
     bytes_per_us: float
     in_flight_bytes: int
     pairs: list[tuple[float, int]]
-    least_xi: float
-    least_worker_us: int
+    slowness: list[float]
     mid_xi: float
+    least_worker_us: int
     mid_worker_us: int
+    most_worker_us: int
 
     def nominal_us(self, size_bytes: int) -> float:
         return self.rtt_min_us + (self.in_flight_bytes + size_bytes) / self.bytes_per_us
@@ -59,13 +61,22 @@ class Forecast(NamedTuple):
         if remaining_us <= 0:
             return 0.0
         nominal_us = self.nominal_us(size_bytes)
-        within = sum([xi * nominal_us + worker_us <= remaining_us for xi, worker_us in self.pairs])
+        if nominal_us <= 0:
+            return sum([worker_us <= remaining_us for _, worker_us in self.pairs]) / len(self.pairs)
+        # Most pairs are within or not whatever the worker's time, which the order tells; a microsecond either
+        # side covers what rounding does, and those between are looked at.
+        surely = bisect_right(self.slowness, (remaining_us - self.most_worker_us - 1) / nominal_us)
+        perhaps = bisect_right(self.slowness, (remaining_us - self.least_worker_us + 1) / nominal_us)
+        within = surely
+        for xi, worker_us in self.pairs[surely:perhaps]:
+            if xi * nominal_us + worker_us <= remaining_us:
+                within += 1
         return within / len(self.pairs)
 
     def crosses(self, size_bytes: int, remaining_us: int) -> bool:
         """Whether bytes in flight and these are within bandwidth × usable budget, if nothing is slower than
         nominal; a link that proved quicker than nominal is taken at its word."""
-        least_us = min(1.0, self.least_xi) * self.nominal_us(size_bytes)
+        least_us = min(1.0, self.slowness[0]) * self.nominal_us(size_bytes)
         return least_us + self.least_worker_us <= remaining_us
 
     def completion_us(self, size_bytes: int) -> float:
@@ -85,8 +96,9 @@ class LinkEstimate:
         self._load_us: int | None = None
         self._pairs: list[tuple[float, int]] = []
         self._pairs_until_us = 0
-        self._least_xi = self._mid_xi = 1.0
-        self._least_worker_us = self._mid_worker_us = 0
+        self._slowness: list[float] = []
+        self._mid_xi = 1.0
+        self._least_worker_us = self._mid_worker_us = self._most_worker_us = 0
         self.queued = 0.0
         """Frames ahead of a new one at the worker, as it said last."""
         self._last_rtt: tuple[int, int] | None = None
@@ -197,10 +209,11 @@ class LinkEstimate:
             self.bytes_per_us(now_us),
             in_flight_bytes,
             self._pairs,
-            self._least_xi,
-            self._least_worker_us,
+            self._slowness,
             self._mid_xi,
+            self._least_worker_us,
             self._mid_worker_us,
+            self._most_worker_us,
         )
 
     def p_on_time(self, *, size_bytes: int, in_flight_bytes: int, remaining_us: int, now_us: int) -> float:
@@ -218,11 +231,13 @@ class LinkEstimate:
         if len(pairs) < len(PRIOR_XI):
             worker_us = max(self._worker_us(now_us), least_us)
             pairs += [(xi, worker_us) for xi in PRIOR_XI[len(pairs) :]]
+        pairs.sort()
         self._pairs = pairs
-        slowness = sorted([xi for xi, _ in pairs])
+        self._slowness = [xi for xi, _ in pairs]
+        self._mid_xi = self._slowness[len(pairs) // 2]
         work_us = sorted([worker_us for _, worker_us in pairs])
-        self._least_xi, self._mid_xi = slowness[0], slowness[len(slowness) // 2]
-        self._least_worker_us, self._mid_worker_us = work_us[0], work_us[len(work_us) // 2]
+        self._least_worker_us, self._most_worker_us = work_us[0], work_us[-1]
+        self._mid_worker_us = work_us[len(work_us) // 2]
         until_us = self._samples[0].at_us + XI_SPAN_US + 1 if self._samples else now_us + XI_SPAN_US
         if least_us and self._load_us is not None:
             until_us = min(until_us, self._load_us + LOAD_SPAN_US + 1)
