@@ -145,9 +145,13 @@ class JobTable:
     def next_us(self) -> int | None:
         """When a job needs a `tick`, or one of its flights becomes overdue."""
         commit_us = self._wake_up.commit_us
-        tracks = self._settings.tracking is not None
+        tracking = self._settings.tracking
+        tracks = tracking is not None
+        early_us = commit_us + (0 if tracking is None else tracking.guard_us)
         soonest_us: int | None = None
         for job in self._jobs.values():
+            if soonest_us is not None and job.answer_by_us - early_us >= soonest_us:
+                continue  # nothing about a job is due earlier than that
             if job.given is not None:
                 due_us = job.release_by_us
             elif job.near is Near.HELD:

@@ -248,9 +248,11 @@ class Scheduler:
     def next_us(self) -> int | None:
         """When `tick` is due, None while there is nothing to wait for."""
         if not self._next_known:
-            times = [self.near.due_us(), self._table.next_us()]
-            times += [way.breaker.next_us() for way in self.ways.values()]
-            self._next_us = min((t for t in times if t is not None), default=None)
+            next_us = self._table.next_us()
+            for due_us in (self.near.due_us(), *[way.breaker.next_us() for way in self.ways.values()]):
+                if due_us is not None and (next_us is None or due_us < next_us):
+                    next_us = due_us
+            self._next_us = next_us
             self._next_known = True
         return self._next_us
 
