@@ -28,6 +28,7 @@ class JobTable:
         self._wake_up = wake_up
         self._streams = streams
         self._jobs: dict[Key, Job] = {}
+        self._timed: dict[Key, Job] = {}  # those that may still have a time at which they are due
         self.out: list[Action] = []
 
     def __iter__(self) -> Iterator[Job]:
@@ -42,11 +43,11 @@ class JobTable:
         return self._jobs.get(key)
 
     def add(self, job: Job) -> None:
-        self._jobs[job.key] = job
+        self._jobs[job.key] = self._timed[job.key] = job
 
     def pop(self, key: Key) -> Job | None:
         """Forget a frame without an answer; a near run of it is stopped."""
-        job = self._jobs.pop(key, None)
+        job = self._forget(key)
         if job is not None:
             self._near.release(job)
             if job.near is Near.RUNNING:
@@ -76,7 +77,7 @@ class JobTable:
         )
         lost = [loser for loser in losers if not loser.far_hoped]
         for loser in lost:
-            del self._jobs[loser.key]
+            self._forget(loser.key)
             self.out.append(Shed(loser.key, ShedReason.PRIORITY))
         return lost
 
@@ -133,7 +134,7 @@ class JobTable:
         """A given frame is kept only while near still runs it or far may still answer late."""
         done = job.given is not None and job.release_by_us is None
         if done and job.near is not Near.RUNNING and not job.far_open:
-            self._jobs.pop(job.key, None)
+            self._forget(job.key)
 
     # -- time ---------------------------------------------------------------------------------------------
 
@@ -149,7 +150,8 @@ class JobTable:
         tracks = tracking is not None
         early_us = commit_us + (0 if tracking is None else tracking.guard_us)
         soonest_us: int | None = None
-        for job in self._jobs.values():
+        over: list[Key] = []
+        for job in self._timed.values():
             if soonest_us is not None and job.answer_by_us - early_us >= soonest_us:
                 continue  # nothing about a job is due earlier than that
             if job.given is not None:
@@ -162,8 +164,12 @@ class JobTable:
                 out = flight.sent_us is not None and not flight.overdue
                 if out and (due_us is None or due_us > job.answer_by_us):
                     due_us = job.answer_by_us
-            if due_us is not None and (soonest_us is None or due_us < soonest_us):
+            if due_us is None:
+                over.append(job.key)  # given, out, and no flight of it becomes overdue: that stays so
+            elif soonest_us is None or due_us < soonest_us:
                 soonest_us = due_us
+        for key in over:
+            del self._timed[key]
         return soonest_us
 
     def finish(self, now_us: int) -> list[Action]:
@@ -175,6 +181,10 @@ class JobTable:
         return out
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    def _forget(self, key: Key) -> Job | None:
+        self._timed.pop(key, None)
+        return self._jobs.pop(key, None)
 
     def _give_up_us(self, job: Job) -> int:
         """When nobody is waited for any more. A tracked answer needs time of its own; a near run that is on
