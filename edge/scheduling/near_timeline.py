@@ -6,14 +6,13 @@ cannot be had changes nothing.
 """
 
 from bisect import insort
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 Key = tuple[str, int]
 """(stream, seq) of a frame of this run."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Slot:
+class Slot(NamedTuple):
     """Near time `start_us..end_us` kept for `key`."""
 
     end_us: int
@@ -54,7 +53,7 @@ class NearTimeline:
             slot = plan[i]
             if bound_us is not None and slot.end_us > bound_us:
                 length_us = slot.end_us - slot.start_us
-                plan[i] = slot = replace(slot, end_us=bound_us, start_us=bound_us - length_us)
+                plan[i] = slot = Slot(bound_us, bound_us - length_us, slot.key)
             bound_us = slot.start_us
         if plan[0].start_us < max(now_us, self._busy_until_us):
             return None
