@@ -260,5 +260,7 @@ class FarWay:
     def _queued_bytes(self, now_us: int) -> int:
         """What was sent and has not crossed: by the bandwidth, and never more than nothing answered speaks
         for. A lane is one ordered stream: what was sent before something answered has crossed."""
+        if self._free_us <= now_us:
+            return 0
         left = (self._free_us - now_us) * self.link.bytes_per_us(now_us)
-        return min(int(left), self._under_way.ahead_bytes) if left > 0 else 0
+        return min(int(left), self._under_way.ahead_bytes)
