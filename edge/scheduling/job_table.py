@@ -4,7 +4,9 @@ Near's slots are kept here: a slot ends a commit before the answer's time. What 
 actions and taken with `finish`.
 """
 
+from bisect import insort
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 
 from edge.scheduling.actions import Action, CancelFar, CancelNear, Give, Release, Shed
 from edge.scheduling.job import Job, Near
@@ -17,6 +19,7 @@ from pipelines.result import AnsweredBy, ShedReason, Status
 
 TRACKED_FRAMES = 5
 """An answer older than this many frames is not carried forward."""
+_answer_by_us = attrgetter("answer_by_us")
 
 
 class JobTable:
@@ -28,7 +31,7 @@ class JobTable:
         self._wake_up = wake_up
         self._streams = streams
         self._jobs: dict[Key, Job] = {}
-        self._timed: dict[Key, Job] = {}  # those that may still have a time at which they are due
+        self._timed: list[Job] = []  # those that may still be due at some time, by `answer_by_us`
         self.out: list[Action] = []
 
     def __iter__(self) -> Iterator[Job]:
@@ -43,7 +46,8 @@ class JobTable:
         return self._jobs.get(key)
 
     def add(self, job: Job) -> None:
-        self._jobs[job.key] = self._timed[job.key] = job
+        self._jobs[job.key] = job
+        insort(self._timed, job, key=_answer_by_us)
 
     def pop(self, key: Key) -> Job | None:
         """Forget a frame without an answer; a near run of it is stopped."""
@@ -150,10 +154,10 @@ class JobTable:
         tracks = tracking is not None
         early_us = commit_us + (0 if tracking is None else tracking.guard_us)
         soonest_us: int | None = None
-        over: list[Key] = []
-        for job in self._timed.values():
+        over: list[Job] = []
+        for job in self._timed:
             if soonest_us is not None and job.answer_by_us - early_us >= soonest_us:
-                continue  # nothing about a job is due earlier than that
+                break  # nothing about a job is due earlier than that
             if job.given is not None:
                 due_us = job.release_by_us
             elif job.near is Near.HELD:
@@ -165,11 +169,11 @@ class JobTable:
                 if out and (due_us is None or due_us > job.answer_by_us):
                     due_us = job.answer_by_us
             if due_us is None:
-                over.append(job.key)  # given, out, and no flight of it becomes overdue: that stays so
+                over.append(job)  # given, out, and no flight of it becomes overdue: that stays so
             elif soonest_us is None or due_us < soonest_us:
                 soonest_us = due_us
-        for key in over:
-            del self._timed[key]
+        for job in over:
+            self._timed.remove(job)
         return soonest_us
 
     def finish(self, now_us: int) -> list[Action]:
@@ -183,8 +187,10 @@ class JobTable:
     # -- inside -------------------------------------------------------------------------------------------
 
     def _forget(self, key: Key) -> Job | None:
-        self._timed.pop(key, None)
-        return self._jobs.pop(key, None)
+        job = self._jobs.pop(key, None)
+        if job is not None and job in self._timed:
+            self._timed.remove(job)
+        return job
 
     def _give_up_us(self, job: Job) -> int:
         """When nobody is waited for any more. A tracked answer needs time of its own; a near run that is on

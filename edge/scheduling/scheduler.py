@@ -37,6 +37,7 @@ class Scheduler:
             )
             for link in settings.links
         }
+        self._breakers = [way.breaker for way in self.ways.values()]
         self.near = NearWay(
             prior_us=settings.near_prior_us,
             exists=settings.near_accuracy is not None and settings.policy != "far_only",
@@ -249,7 +250,11 @@ class Scheduler:
         """When `tick` is due, None while there is nothing to wait for."""
         if not self._next_known:
             next_us = self._table.next_us()
-            for due_us in (self.near.due_us(), *[way.breaker.next_us() for way in self.ways.values()]):
+            due_us = self.near.due_us()
+            if due_us is not None and (next_us is None or due_us < next_us):
+                next_us = due_us
+            for breaker in self._breakers:
+                due_us = breaker.next_us()
                 if due_us is not None and (next_us is None or due_us < next_us):
                     next_us = due_us
             self._next_us = next_us
