@@ -120,15 +120,16 @@ class Decision:
         """What is the same on every link: the rungs that may be worth it, the most accurate first."""
         time_us = job.answer_by_us - now_us
         byte_price = self._settings.byte_price / 1000
+        cost, accuracies, timed = job.cost, self._accuracies, self._timed
         chances = []
         for rung in self._best_first:
-            size_bytes = job.cost.size_bytes(rung)
-            gain = self._accuracies[rung] - fallback
+            size_bytes = cost.size_bytes(rung)
+            gain = accuracies[rung] - fallback
             price = byte_price * size_bytes
             # No policy that weighs time values a rung above this: most rungs need no closer look.
-            most = gain - price if self._timed else inf
+            most = gain - price if timed else inf
             if most > 0:
-                chances.append((most, rung, size_bytes, time_us - job.cost.encode_us(rung), gain, price))
+                chances.append((most, rung, size_bytes, time_us - cost.encode_us(rung), gain, price))
         return chances
 
     def _on(
@@ -141,6 +142,7 @@ class Decision:
         forecast = way.forecast(now_us)
         room_bytes = way.room_bytes(job.priority, now_us)
         waits = job.near is Near.RESERVED
+        timed = self._timed
         best: tuple[int, float, int] | None = None
         best_value = floor
         crowded = False
@@ -150,11 +152,11 @@ class Decision:
             if size_bytes > room_bytes:
                 crowded = crowded or bool(way.flights)
                 continue
-            if self._timed and not forecast.crosses(size_bytes, remaining_us):
+            if timed and not forecast.crosses(size_bytes, remaining_us):
                 crowded = crowded or forecast.in_flight_bytes > 0
                 continue
             p = forecast.p_on_time(size_bytes, remaining_us)
-            if self._timed and p * gain - price <= best_value:
+            if timed and p * gain - price <= best_value:
                 continue
             value = self._worth(way, job, rung, p, fallback, near_waits=waits)
             if value > best_value:

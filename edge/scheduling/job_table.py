@@ -156,8 +156,11 @@ class JobTable:
         soonest_us: int | None = None
         over: list[Job] = []
         for job in self._timed:
-            if soonest_us is not None and job.answer_by_us - early_us >= soonest_us:
-                break  # nothing about a job is due earlier than that
+            if soonest_us is not None and job.answer_by_us >= soonest_us:
+                if job.answer_by_us - early_us >= soonest_us:
+                    break  # nothing about a job is due earlier than that
+                if not tracks and job.near is not Near.HELD:
+                    continue
             if job.given is not None:
                 due_us = job.release_by_us
             elif job.near is Near.HELD:

@@ -100,6 +100,7 @@ class LinkEstimate:
         self._last_rate = 0.0
         self._rate_until_us = 0  # a new sample or a while later the mean is taken again
         self._samples: deque[_Sample] = deque(maxlen=XI_SAMPLES)
+        self._censored: deque[Hashable] = deque(maxlen=XI_SAMPLES)  # frames whose sample may be censored
         self._load = Load()
         self._load_us: int | None = None
         self._window = Window([], [], 1.0, 1.0, 0, 0, 0)
@@ -175,7 +176,7 @@ class LinkEstimate:
             crossing_us = max(SPREAD_MEANS_RATE_US, network_us - self.rtt_min_us(arrived_us))
         self._rate.add(max(1, size_bytes) / crossing_us, arrived_us)
         self._rate_until_us = 0
-        if frame is not None and any(s.frame == frame for s in self._samples):
+        if frame is not None and frame in self._censored:
             kept = [s for s in self._samples if s.frame != frame]
             self._samples.clear()
             self._samples.extend(kept)
@@ -193,6 +194,7 @@ class LinkEstimate:
         xi = CENSORED * network_us / max(1.0, nominal_us)
         self._window_until_us = 0
         self._samples.append(_Sample(now_us, xi, self._worker_us(now_us), frame))
+        self._censored.append(frame)
 
     def forget_slowness(self, now_us: int, *, keep: int) -> None:
         """The link came back: only the last `keep` samples speak for it."""
