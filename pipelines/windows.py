@@ -63,4 +63,4 @@ class SampleWindow:
     def harmonic_mean(self, now_us: int) -> float | None:
         """n / Σ(1/v): the right mean of rates measured over equal amounts of data."""
         values = self.values(now_us)
-        return len(values) / sum(1.0 / v for v in values) if values else None
+        return len(values) / sum([1.0 / v for v in values]) if values else None
