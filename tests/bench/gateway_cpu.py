@@ -141,7 +141,7 @@ def _times(process: psutil.Process) -> dict[int, float]:
 def measure(report: Report, arguments: argparse.Namespace) -> None:
     """CPU of the agent per frame, by mode."""
     assets = locate(Path(arguments.assets or ".assets"))
-    rounds, seconds = (1, 5.0) if arguments.quick else (4, 20.0)
+    rounds, seconds = (1, 5.0) if arguments.quick else (4, 15.0)
     costs = {mode: Cost() for mode in MODES}
     for _ in range(rounds):
         for mode, scheduler in MODES.items():
