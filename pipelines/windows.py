@@ -27,9 +27,12 @@ class MinWindow:
 
     def value(self, now_us: int) -> float | None:
         """The minimum, or None when nothing was observed. The last observation outlives the span."""
-        while len(self._rising) > 1 and self._rising[0][0] < now_us - self._span_us:
-            self._rising.popleft()
-        return self._rising[0][1] if self._rising else None
+        rising = self._rising
+        if not rising:
+            return None
+        while rising[0][0] < now_us - self._span_us and len(rising) > 1:
+            rising.popleft()
+        return rising[0][1]
 
 
 class SampleWindow:

@@ -52,4 +52,6 @@ class FairShare:
 
     def _use(self, stream: str, now_us: int) -> float:
         use, at_us = self._used.get(stream, (0.0, now_us))
+        if at_us == now_us:
+            return use
         return float(use * 0.5 ** ((now_us - at_us) / HALF_LIFE_US))

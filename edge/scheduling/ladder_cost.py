@@ -28,7 +28,8 @@ class LadderCost:
         self._factors: list[float] = [1.0] * len(ladder)
         self._deviation = 0.0
         self._encode = [QuantileWindow(ENCODE_WINDOW) for _ in ladder]
-        self._nearest = [*range(len(ladder))]  # per rung: itself or the nearest that was encoded
+        # Per rung: those of which it is the nearest that was encoded.
+        self._near_to = [[at] for at in range(len(ladder))]
         self._encode_us = [PRIOR_ENCODE_US] * len(ladder)
         self._scales = [rung.scale for rung in ladder]
         self._sizes = [*self._priors]
@@ -48,11 +49,11 @@ class LadderCost:
         self._sizes = [int(p * cautious * f) for p, f in zip(self._priors, self._factors, strict=True)]
         self._encode[rung].add(encode_us)
         if len(self._encode[rung]) == 1:
-            self._nearest = [self._nearest_seen(at) for at in range(len(self._encode))]
+            nearest = [self._nearest_seen(at) for at in range(len(self._encode))]
+            self._near_to = [[at for at, of in enumerate(nearest) if of == to] for to in range(len(nearest))]
         p95_us = self._encode[rung].quantile(0.95) or PRIOR_ENCODE_US
-        for at, nearest in enumerate(self._nearest):
-            if nearest == rung:
-                self._encode_us[at] = p95_us
+        for at in self._near_to[rung]:
+            self._encode_us[at] = p95_us
 
     def size_bytes(self, rung: int) -> int:
         """What the payload of the next frame will be, on the safe side."""

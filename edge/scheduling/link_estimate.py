@@ -71,9 +71,12 @@ class Forecast(NamedTuple):
         pairs, slowness, _, _, least_us, _, most_us = self.window
         if nominal_us <= 0:
             return sum([worker_us <= remaining_us for _, worker_us in pairs]) / len(pairs)
+        surely_us = remaining_us - most_us - 1
+        if slowness[-1] * nominal_us <= surely_us:
+            return 1.0
         # Most pairs are within or not whatever the worker's time, which the order tells; a microsecond either
         # side covers what rounding does, and those between are looked at.
-        surely = bisect_right(slowness, (remaining_us - most_us - 1) / nominal_us)
+        surely = bisect_right(slowness, surely_us / nominal_us)
         perhaps = bisect_right(slowness, (remaining_us - least_us + 1) / nominal_us, surely)
         within = surely
         for xi, worker_us in pairs[surely:perhaps]:
