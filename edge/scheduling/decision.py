@@ -120,16 +120,17 @@ class Decision:
         """What is the same on every link: the rungs that may be worth it, the most accurate first."""
         time_us = job.answer_by_us - now_us
         byte_price = self._settings.byte_price / 1000
-        cost, accuracies, timed = job.cost, self._accuracies, self._timed
+        accuracies, timed = self._accuracies, self._timed
+        sizes_bytes, encodes_us = job.cost.sizes_bytes, job.cost.encodes_us
         chances = []
         for rung in self._best_first:
-            size_bytes = cost.size_bytes(rung)
+            size_bytes = sizes_bytes[rung]
             gain = accuracies[rung] - fallback
             price = byte_price * size_bytes
             # No policy that weighs time values a rung above this: most rungs need no closer look.
             most = gain - price if timed else inf
             if most > 0:
-                chances.append((most, rung, size_bytes, time_us - cost.encode_us(rung), gain, price))
+                chances.append((most, rung, size_bytes, time_us - encodes_us[rung], gain, price))
         return chances
 
     def _on(
@@ -152,11 +153,11 @@ class Decision:
             if size_bytes > room_bytes:
                 crowded = crowded or bool(way.flights)
                 continue
-            if timed and not forecast.crosses(size_bytes, remaining_us):
-                crowded = crowded or forecast.in_flight_bytes > 0
-                continue
             p = forecast.p_on_time(size_bytes, remaining_us)
             if timed and p * gain - price <= best_value:
+                # What cannot cross by then has no chance either: only then does it matter why.
+                if p <= 0 and not crowded and not forecast.crosses(size_bytes, remaining_us):
+                    crowded = forecast.in_flight_bytes > 0
                 continue
             value = self._worth(way, job, rung, p, fallback, near_waits=waits)
             if value > best_value:
