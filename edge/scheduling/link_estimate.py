@@ -214,7 +214,8 @@ class LinkEstimate:
     def forecast(self, *, in_flight_bytes: int, now_us: int) -> Forecast:
         if now_us >= self._window_until_us:
             self._take_window(now_us)
-        return Forecast(self.rtt_min_us(now_us), self.bytes_per_us(now_us), in_flight_bytes, self._window)
+        rate = self._last_rate if now_us < self._rate_until_us else self.measured_bytes_per_us(now_us)
+        return Forecast(self.rtt_min_us(now_us), rate or PRIOR_BYTES_PER_US, in_flight_bytes, self._window)
 
     def p_on_time(self, *, size_bytes: int, in_flight_bytes: int, remaining_us: int, now_us: int) -> float:
         """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
