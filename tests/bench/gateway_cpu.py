@@ -9,6 +9,7 @@ in `.assets` (`make demo` or `python -m nearfar.assets .assets` fetches them).
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from typing import Any
 import psutil
 
 from nearfar.assets import Assets, locate
+from pipelines.errors import ConfigError
 from tests.bench.report import Report, run
 from tests.support.rig import Process, free_port
 
@@ -140,7 +142,10 @@ def _times(process: psutil.Process) -> dict[int, float]:
 
 def measure(report: Report, arguments: argparse.Namespace) -> None:
     """CPU of the agent per frame, by mode."""
-    assets = locate(Path(arguments.assets or ".assets"))
+    try:
+        assets = locate(Path(arguments.assets or ".assets"))
+    except ConfigError as error:
+        sys.exit(str(error))
     rounds, seconds = (1, 5.0) if arguments.quick else (4, 15.0)
     costs = {mode: Cost() for mode in MODES}
     for _ in range(rounds):
