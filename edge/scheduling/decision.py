@@ -6,7 +6,8 @@
 Bytes in flight stay within bandwidth × usable budget: a frame that could not cross by then is no option.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from edge.scheduling.far_way import FarWay
@@ -16,6 +17,11 @@ from edge.scheduling.settings import SchedulerSettings
 
 AS_GOOD = 0.01
 """Links whose best values are this close are equally good; then the earlier completion counts."""
+
+
+Chance = tuple[float, int, int, int, float, float]
+"""A rung for one frame, whatever the link: the most it can be worth, rung, bytes, µs that remain once encoded, gain
+in accuracy, price of its bytes."""
 
 
 class Option(NamedTuple):
@@ -54,10 +60,11 @@ class Decision:
         """The best option of positive value, None if near is worth more."""
         options: list[Option] = []
         floor = 0.0
+        chances = self._chances(job, fallback, now_us)
         for way in self._ways.values():
             if not self.usable(way):
                 continue
-            option = self._on(way, job, fallback, floor, now_us)
+            option = self._on(way, job, chances, fallback=fallback, floor=floor, now_us=now_us)
             if option is not None:
                 options.append(option)
                 floor = max(floor, option.value - AS_GOOD)
@@ -109,34 +116,48 @@ class Decision:
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _on(self, way: FarWay, job: Job, fallback: float, floor: float, now_us: int) -> Option | None:
+    def _chances(self, job: Job, fallback: float, now_us: int) -> list[Chance]:
+        """What is the same on every link: the rungs that may be worth it, the most accurate first."""
+        time_us = job.answer_by_us - now_us
+        byte_price = self._settings.byte_price / 1000
+        accuracies, timed = self._accuracies, self._timed
+        sizes_bytes, encodes_us = job.cost.sizes_bytes, job.cost.encodes_us
+        chances = []
+        for rung in self._best_first:
+            size_bytes = sizes_bytes[rung]
+            gain = accuracies[rung] - fallback
+            price = byte_price * size_bytes
+            # No policy that weighs time values a rung above this: most rungs need no closer look.
+            most = gain - price if timed else inf
+            if most > 0:
+                chances.append((most, rung, size_bytes, time_us - encodes_us[rung], gain, price))
+        return chances
+
+    def _on(
+        self, way: FarWay, job: Job, chances: Sequence[Chance], *, fallback: float, floor: float, now_us: int
+    ) -> Option | None:
         """The best rung on one link, if it is worth more than `floor`."""
         way.share.asked(job.key[0], job.priority, now_us)
         if way.yields(job.key[0], now_us):
             return None
         forecast = way.forecast(now_us)
         room_bytes = way.room_bytes(job.priority, now_us)
-        byte_price = self._settings.byte_price / 1000
         waits = job.near is Near.RESERVED
-        time_us = job.answer_by_us - now_us
+        timed = self._timed
         best: tuple[int, float, int] | None = None
         best_value = floor
         crowded = False
-        for rung in self._best_first:
-            size_bytes = job.cost.size_bytes(rung)
-            # No policy that weighs time values a rung above this: most rungs need no closer look.
-            gain = self._accuracies[rung] - fallback
-            if self._timed and gain - byte_price * size_bytes <= best_value:
+        for most, rung, size_bytes, remaining_us, gain, price in chances:
+            if most <= best_value:
                 continue
             if size_bytes > room_bytes:
                 crowded = crowded or bool(way.flights)
                 continue
-            remaining_us = time_us - job.cost.encode_us(rung)
-            if self._timed and not forecast.crosses(size_bytes, remaining_us):
-                crowded = crowded or forecast.in_flight_bytes > 0
-                continue
             p = forecast.p_on_time(size_bytes, remaining_us)
-            if self._timed and p * gain - byte_price * size_bytes <= best_value:
+            if timed and p * gain - price <= best_value:
+                # What cannot cross by then has no chance either: only then does it matter why.
+                if p <= 0 and not crowded and not forecast.crosses(size_bytes, remaining_us):
+                    crowded = forecast.in_flight_bytes > 0
                 continue
             value = self._worth(way, job, rung, p, fallback, near_waits=waits)
             if value > best_value:

@@ -46,10 +46,12 @@ class FairShare:
         asking = {s: WEIGHTS[p] for s, (p, at_us) in self._asked.items() if now_us - at_us < ACTIVE_US}
         if len(asking) < 2 or stream not in asking or self.starved(stream, now_us):
             return False
-        total = sum(self._use(s, now_us) for s in asking)
-        entitled = total * asking[stream] / sum(asking.values())
-        return self._use(stream, now_us) > SLACK * entitled
+        used = {s: self._use(s, now_us) for s in asking}
+        entitled = sum(used.values()) * asking[stream] / sum(asking.values())
+        return used[stream] > SLACK * entitled
 
     def _use(self, stream: str, now_us: int) -> float:
         use, at_us = self._used.get(stream, (0.0, now_us))
+        if at_us == now_us:
+            return use
         return float(use * 0.5 ** ((now_us - at_us) / HALF_LIFE_US))

@@ -6,6 +6,7 @@ Owns the frames under way on the link. Bytes out never exceed the worker's windo
 from edge.scheduling.breaker import Breaker
 from edge.scheduling.data_budget import DataBudget
 from edge.scheduling.fair_share import FairShare
+from edge.scheduling.in_flight import InFlight
 from edge.scheduling.job import Flight, Job
 from edge.scheduling.link_estimate import RTT_MIN_SPAN_US, Forecast, LinkEstimate
 from edge.scheduling.near_timeline import Key
@@ -41,6 +42,7 @@ class FarWay:
         self.budget = DataBudget(bytes_per_hour=settings.bytes_per_hour, bytes_per_day=settings.bytes_per_day)
         self.share = FairShare()
         self.flights: dict[Key, Flight] = {}
+        self._under_way = InFlight()
         self._sample_every_us = METERED_SAMPLE_EVERY_US if settings.metered else SAMPLE_EVERY_US
         self._credit = Credit(frames=1, bytes=1 << 20)
         self._connection = 0
@@ -54,7 +56,6 @@ class FarWay:
         self._one_way = MinWindow(RTT_MIN_SPAN_US)  # of heads, on two clocks: only differences count
         self._last_body_us = -(1 << 62)
         self._free_us = 0.0  # when what was sent should have crossed
-        self._crossed_us = 0  # what was sent until then is no longer on the link
 
     def __repr__(self) -> str:
         return f"<FarWay {self.name} {len(self.flights)} under way, {self.breaker!r}>"
@@ -63,21 +64,20 @@ class FarWay:
 
     def in_flight_bytes(self, now_us: int) -> int:
         """Bytes on the link, and those that will go before a frame decided on now."""
-        waiting = sum(f.size_bytes for f in self.flights.values() if f.sent_us is None)
-        return waiting + self._queued_bytes(now_us)
+        return self._under_way.waiting_bytes + self._queued_bytes(now_us)
 
     def room_bytes(self, priority: Priority, now_us: int) -> int:
         """The largest payload that the worker's window and the data budget still have room for; 0 = none."""
-        if len(self.flights) >= self._credit.frames or self._stalls(now_us):
+        if len(self.flights) >= self._credit.frames or self._under_way.stalls(now_us, times=STALL):
             return 0
         if self.flights and not self.link.measured_bytes_per_us(now_us):
             return 0  # one frame at a time until one has shown what the link carries
-        window_bytes = self._credit.bytes - sum(f.size_bytes for f in self.flights.values())
+        window_bytes = self._credit.bytes - self._under_way.size_bytes
         budget_bytes = self.budget.left_bytes(priority, now_us)
         if budget_bytes is None:
             return window_bytes
-        waiting = [f.size_bytes + FRAME_OVERHEAD_BYTES for f in self.flights.values() if f.sent_us is None]
-        return min(window_bytes, budget_bytes - sum(waiting) - FRAME_OVERHEAD_BYTES)
+        overhead_bytes = (self._under_way.waiting + 1) * FRAME_OVERHEAD_BYTES
+        return min(window_bytes, budget_bytes - self._under_way.waiting_bytes - overhead_bytes)
 
     def sample_due(self, now_us: int) -> bool:
         """Nothing was sent for a while: without samples a link never looks better than it did."""
@@ -104,7 +104,9 @@ class FarWay:
     def take(self, job: Job, *, size_bytes: int, probe: bool, forced: bool, now_us: int) -> None:
         """The frame will go this way, once encoded."""
         flight = Flight(link=self.name, size_bytes=size_bytes, probe=probe, forced=forced)
+        self.drop(job)
         self.flights[job.key] = job.flights[self.name] = flight
+        self._under_way.add(flight)
         self.share.charge(job.key[0], size_bytes, now_us)
         self._last_sent_us = now_us
         if probe:
@@ -114,8 +116,7 @@ class FarWay:
         """The frame leaves now, `job.size_bytes` long."""
         flight = job.flights[self.name]
         flight.ahead_bytes = self._queued_bytes(now_us)
-        flight.size_bytes = job.size_bytes
-        flight.sent_us = now_us
+        self._under_way.sent(flight, size_bytes=job.size_bytes, now_us=now_us)
         flight.connection = self._connection
         self._frames += 1
         flight.nominal_us = self.link.nominal_us(
@@ -128,7 +129,9 @@ class FarWay:
 
     def drop(self, job: Job) -> Flight | None:
         """The frame is no longer waited for on this way."""
-        self.flights.pop(job.key, None)
+        flight = self.flights.pop(job.key, None)
+        if flight is not None:
+            self._under_way.drop(flight)
         return job.flights.pop(self.name, None)
 
     def end(self, job: Job, now_us: int) -> Flight | None:
@@ -140,7 +143,7 @@ class FarWay:
 
     def ping(self, now_us: int) -> int | None:
         """The nonce of a ping to send now."""
-        ahead_us = self._sent_bytes(now_us) / self.link.bytes_per_us(now_us)
+        ahead_us = self._under_way.ahead_bytes / self.link.bytes_per_us(now_us)
         nonce = self.breaker.ping_due(now_us, excused_us=int(STALL * ahead_us))
         if nonce is not None:
             self.budget.spend(PING_BYTES, now_us)
@@ -162,7 +165,7 @@ class FarWay:
         flight = self.drop(job)
         if flight is None or flight.sent_us is None:
             return
-        self._crossed_us = max(self._crossed_us, flight.sent_us)
+        self._under_way.crossed(flight.sent_us)
         own_us = self._own_wait_us(flight.sent_us, timing)
         rtt_us = self.link.observe_frame(
             size_bytes=flight.size_bytes,
@@ -210,8 +213,8 @@ class FarWay:
         sent_us = self.breaker.pings.sent_us(nonce)
         if sent_us is None or not self.breaker.pings.answered(nonce, now_us):
             return
-        ahead_bytes = self._sent_bytes(sent_us)
-        self._crossed_us = max(self._crossed_us, sent_us)
+        ahead_bytes = self._under_way.sent_bytes(sent_us)
+        self._under_way.crossed(sent_us)
         self._pongs += 1
         raw_us = now_us - sent_us - resident_us
         if raw_us <= self._band_us:
@@ -254,26 +257,10 @@ class FarWay:
         self._last_body_us = timing.body_mono_us
         return wait_us
 
-    def _stalls(self, now_us: int) -> bool:
-        """A frame is out for twice as long as it should be: what is sent now would queue behind it."""
-        return any(
-            f.sent_us is not None
-            and not f.overdue
-            and f.sent_us > self._crossed_us
-            and now_us - f.sent_us > STALL * f.expected_us
-            for f in self.flights.values()
-        )
-
     def _queued_bytes(self, now_us: int) -> int:
         """What was sent and has not crossed: by the bandwidth, and never more than nothing answered speaks
         for. A lane is one ordered stream: what was sent before something answered has crossed."""
+        if self._free_us <= now_us:
+            return 0
         left = (self._free_us - now_us) * self.link.bytes_per_us(now_us)
-        return min(int(max(0.0, left)), self._sent_bytes(now_us))
-
-    def _sent_bytes(self, until_us: int) -> int:
-        """Own bytes sent by `until_us` that nothing answered proves to have crossed."""
-        return sum(
-            f.size_bytes
-            for f in self.flights.values()
-            if f.sent_us is not None and self._crossed_us < f.sent_us <= until_us
-        )
+        return min(int(left), self._under_way.ahead_bytes)

@@ -4,7 +4,9 @@ Near's slots are kept here: a slot ends a commit before the answer's time. What 
 actions and taken with `finish`.
 """
 
+from bisect import insort
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 
 from edge.scheduling.actions import Action, CancelFar, CancelNear, Give, Release, Shed
 from edge.scheduling.job import Job, Near
@@ -17,6 +19,7 @@ from pipelines.result import AnsweredBy, ShedReason, Status
 
 TRACKED_FRAMES = 5
 """An answer older than this many frames is not carried forward."""
+_answer_by_us = attrgetter("answer_by_us")
 
 
 class JobTable:
@@ -28,6 +31,7 @@ class JobTable:
         self._wake_up = wake_up
         self._streams = streams
         self._jobs: dict[Key, Job] = {}
+        self._timed: list[Job] = []  # those that may still be due at some time, by `answer_by_us`
         self.out: list[Action] = []
 
     def __iter__(self) -> Iterator[Job]:
@@ -43,10 +47,11 @@ class JobTable:
 
     def add(self, job: Job) -> None:
         self._jobs[job.key] = job
+        insort(self._timed, job, key=_answer_by_us)
 
     def pop(self, key: Key) -> Job | None:
         """Forget a frame without an answer; a near run of it is stopped."""
-        job = self._jobs.pop(key, None)
+        job = self._forget(key)
         if job is not None:
             self._near.release(job)
             if job.near is Near.RUNNING:
@@ -76,7 +81,7 @@ class JobTable:
         )
         lost = [loser for loser in losers if not loser.far_hoped]
         for loser in lost:
-            del self._jobs[loser.key]
+            self._forget(loser.key)
             self.out.append(Shed(loser.key, ShedReason.PRIORITY))
         return lost
 
@@ -133,7 +138,7 @@ class JobTable:
         """A given frame is kept only while near still runs it or far may still answer late."""
         done = job.given is not None and job.release_by_us is None
         if done and job.near is not Near.RUNNING and not job.far_open:
-            self._jobs.pop(job.key, None)
+            self._forget(job.key)
 
     # -- time ---------------------------------------------------------------------------------------------
 
@@ -145,9 +150,17 @@ class JobTable:
     def next_us(self) -> int | None:
         """When a job needs a `tick`, or one of its flights becomes overdue."""
         commit_us = self._wake_up.commit_us
-        tracks = self._settings.tracking is not None
+        tracking = self._settings.tracking
+        tracks = tracking is not None
+        early_us = commit_us + (0 if tracking is None else tracking.guard_us)
         soonest_us: int | None = None
-        for job in self._jobs.values():
+        over: list[Job] = []
+        for job in self._timed:
+            if soonest_us is not None and job.answer_by_us >= soonest_us:
+                if job.answer_by_us - early_us >= soonest_us:
+                    break  # nothing about a job is due earlier than that
+                if not tracks and job.near is not Near.HELD:
+                    continue
             if job.given is not None:
                 due_us = job.release_by_us
             elif job.near is Near.HELD:
@@ -158,8 +171,12 @@ class JobTable:
                 out = flight.sent_us is not None and not flight.overdue
                 if out and (due_us is None or due_us > job.answer_by_us):
                     due_us = job.answer_by_us
-            if due_us is not None and (soonest_us is None or due_us < soonest_us):
+            if due_us is None:
+                over.append(job)  # given, out, and no flight of it becomes overdue: that stays so
+            elif soonest_us is None or due_us < soonest_us:
                 soonest_us = due_us
+        for job in over:
+            self._timed.remove(job)
         return soonest_us
 
     def finish(self, now_us: int) -> list[Action]:
@@ -171,6 +188,12 @@ class JobTable:
         return out
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    def _forget(self, key: Key) -> Job | None:
+        job = self._jobs.pop(key, None)
+        if job is not None and job in self._timed:
+            self._timed.remove(job)
+        return job
 
     def _give_up_us(self, job: Job) -> int:
         """When nobody is waited for any more. A tracked answer needs time of its own; a near run that is on

@@ -8,6 +8,7 @@ Bandwidth is the harmonic mean of size/(body arrival − head arrival) where tha
 size/(reply − worker time − rtt_min). Overdue frames are censored samples: slower than they already are.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -38,18 +39,26 @@ class _Sample:
     frame: Hashable = None  # of a censored sample, until its reply is there
 
 
+class Window(NamedTuple):
+    """What the samples say together. `pairs`: (ξ, worker time), the smallest ξ first; `slowness`: their ξ alone;
+    `least_xi` is 1 if they are all slower than nominal; `mid_*` are medians."""
+
+    pairs: list[tuple[float, int]]
+    slowness: list[float]
+    least_xi: float
+    mid_xi: float
+    least_worker_us: int
+    mid_worker_us: int
+    most_worker_us: int
+
+
 class Forecast(NamedTuple):
-    """The link as it is for one moment, asked about frames of several sizes. `pairs`: (ξ, worker time), of
-    which `least_*` are the quickest and `mid_*` the medians."""
+    """The link as it is for one moment, asked about frames of several sizes."""
 
     rtt_min_us: float
     bytes_per_us: float
     in_flight_bytes: int
-    pairs: list[tuple[float, int]]
-    least_xi: float
-    least_worker_us: int
-    mid_xi: float
-    mid_worker_us: int
+    window: Window
 
     def nominal_us(self, size_bytes: int) -> float:
         return self.rtt_min_us + (self.in_flight_bytes + size_bytes) / self.bytes_per_us
@@ -58,19 +67,32 @@ class Forecast(NamedTuple):
         """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
         if remaining_us <= 0:
             return 0.0
-        nominal_us = self.nominal_us(size_bytes)
-        within = sum([xi * nominal_us + worker_us <= remaining_us for xi, worker_us in self.pairs])
-        return within / len(self.pairs)
+        nominal_us = self.rtt_min_us + (self.in_flight_bytes + size_bytes) / self.bytes_per_us
+        pairs, slowness, _, _, least_us, _, most_us = self.window
+        if nominal_us <= 0:
+            return sum([worker_us <= remaining_us for _, worker_us in pairs]) / len(pairs)
+        surely_us = remaining_us - most_us - 1
+        if slowness[-1] * nominal_us <= surely_us:
+            return 1.0
+        # Most pairs are within or not whatever the worker's time, which the order tells; a microsecond either
+        # side covers what rounding does, and those between are looked at.
+        surely = bisect_right(slowness, surely_us / nominal_us)
+        perhaps = bisect_right(slowness, (remaining_us - least_us + 1) / nominal_us, surely)
+        within = surely
+        for xi, worker_us in pairs[surely:perhaps]:
+            if xi * nominal_us + worker_us <= remaining_us:
+                within += 1
+        return within / len(pairs)
 
     def crosses(self, size_bytes: int, remaining_us: int) -> bool:
         """Whether bytes in flight and these are within bandwidth × usable budget, if nothing is slower than
         nominal; a link that proved quicker than nominal is taken at its word."""
-        least_us = min(1.0, self.least_xi) * self.nominal_us(size_bytes)
-        return least_us + self.least_worker_us <= remaining_us
+        nominal_us = self.rtt_min_us + (self.in_flight_bytes + size_bytes) / self.bytes_per_us
+        return self.window.least_xi * nominal_us + self.window.least_worker_us <= remaining_us
 
     def completion_us(self, size_bytes: int) -> float:
         """When a frame sent now would be back: the median ξ and the median worker time."""
-        return self.mid_xi * self.nominal_us(size_bytes) + self.mid_worker_us
+        return self.window.mid_xi * self.nominal_us(size_bytes) + self.window.mid_worker_us
 
 
 class LinkEstimate:
@@ -81,12 +103,11 @@ class LinkEstimate:
         self._last_rate = 0.0
         self._rate_until_us = 0  # a new sample or a while later the mean is taken again
         self._samples: deque[_Sample] = deque(maxlen=XI_SAMPLES)
+        self._censored: deque[Hashable] = deque(maxlen=XI_SAMPLES)  # frames whose sample may be censored
         self._load = Load()
         self._load_us: int | None = None
-        self._pairs: list[tuple[float, int]] = []
-        self._pairs_until_us = 0
-        self._least_xi = self._mid_xi = 1.0
-        self._least_worker_us = self._mid_worker_us = 0
+        self._window = Window([], [], 1.0, 1.0, 0, 0, 0)
+        self._window_until_us = 0
         self.queued = 0.0
         """Frames ahead of a new one at the worker, as it said last."""
         self._last_rtt: tuple[int, int] | None = None
@@ -130,7 +151,7 @@ class LinkEstimate:
 
     def observe_load(self, load: Load, now_us: int) -> None:
         if load != self._load:
-            self._pairs_until_us = 0
+            self._window_until_us = 0
         self._load = load
         self._load_us = now_us
         self.queued = load.queue_us / load.service_p50_us if load.service_p50_us else 0.0
@@ -158,11 +179,11 @@ class LinkEstimate:
             crossing_us = max(SPREAD_MEANS_RATE_US, network_us - self.rtt_min_us(arrived_us))
         self._rate.add(max(1, size_bytes) / crossing_us, arrived_us)
         self._rate_until_us = 0
-        if frame is not None and any(s.frame == frame for s in self._samples):
+        if frame is not None and frame in self._censored:
             kept = [s for s in self._samples if s.frame != frame]
             self._samples.clear()
             self._samples.extend(kept)
-        self._pairs_until_us = 0
+        self._window_until_us = 0
         self._samples.append(_Sample(arrived_us, network_us / max(1.0, nominal_us), timing.resident_us))
         rtt_us = max(0, network_us - spread_us)
         self.observe_rtt(rtt_us, arrived_us)
@@ -174,15 +195,16 @@ class LinkEstimate:
         """No reply yet: a censored sample, slower than this."""
         network_us = max(0, now_us - sent_us - self._worker_us(now_us))
         xi = CENSORED * network_us / max(1.0, nominal_us)
-        self._pairs_until_us = 0
+        self._window_until_us = 0
         self._samples.append(_Sample(now_us, xi, self._worker_us(now_us), frame))
+        self._censored.append(frame)
 
     def forget_slowness(self, now_us: int, *, keep: int) -> None:
         """The link came back: only the last `keep` samples speak for it."""
         fresh = [s for s in self._samples if s.at_us >= now_us - XI_SPAN_US][-keep:]
         self._samples.clear()
         self._samples.extend(fresh)
-        self._pairs_until_us = 0
+        self._window_until_us = 0
         rates = self._rate.values(now_us)[-keep:]
         self._rate.clear()
         self._rate_until_us = 0
@@ -190,18 +212,10 @@ class LinkEstimate:
             self._rate.add(rate, now_us)
 
     def forecast(self, *, in_flight_bytes: int, now_us: int) -> Forecast:
-        if now_us >= self._pairs_until_us:
-            self._take_pairs(now_us)
-        return Forecast(
-            self.rtt_min_us(now_us),
-            self.bytes_per_us(now_us),
-            in_flight_bytes,
-            self._pairs,
-            self._least_xi,
-            self._least_worker_us,
-            self._mid_xi,
-            self._mid_worker_us,
-        )
+        if now_us >= self._window_until_us:
+            self._take_window(now_us)
+        rate = self._last_rate if now_us < self._rate_until_us else self.measured_bytes_per_us(now_us)
+        return Forecast(self.rtt_min_us(now_us), rate or PRIOR_BYTES_PER_US, in_flight_bytes, self._window)
 
     def p_on_time(self, *, size_bytes: int, in_flight_bytes: int, remaining_us: int, now_us: int) -> float:
         """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
@@ -209,8 +223,8 @@ class LinkEstimate:
             size_bytes, remaining_us
         )
 
-    def _take_pairs(self, now_us: int) -> None:
-        """The window as (ξ, worker time), good until a sample comes or goes or the worker's word is old."""
+    def _take_window(self, now_us: int) -> None:
+        """The samples as they are now, good until one comes or goes or the worker's word is old."""
         while self._samples and self._samples[0].at_us < now_us - XI_SPAN_US:
             self._samples.popleft()
         least_us = self._reported_us(now_us)
@@ -218,15 +232,17 @@ class LinkEstimate:
         if len(pairs) < len(PRIOR_XI):
             worker_us = max(self._worker_us(now_us), least_us)
             pairs += [(xi, worker_us) for xi in PRIOR_XI[len(pairs) :]]
-        self._pairs = pairs
-        slowness = sorted([xi for xi, _ in pairs])
+        pairs.sort()
+        slowness = [xi for xi, _ in pairs]
         work_us = sorted([worker_us for _, worker_us in pairs])
-        self._least_xi, self._mid_xi = slowness[0], slowness[len(slowness) // 2]
-        self._least_worker_us, self._mid_worker_us = work_us[0], work_us[len(work_us) // 2]
+        mid = len(pairs) // 2
+        self._window = Window(
+            pairs, slowness, min(1.0, slowness[0]), slowness[mid], work_us[0], work_us[mid], work_us[-1]
+        )
         until_us = self._samples[0].at_us + XI_SPAN_US + 1 if self._samples else now_us + XI_SPAN_US
         if least_us and self._load_us is not None:
             until_us = min(until_us, self._load_us + LOAD_SPAN_US + 1)
-        self._pairs_until_us = until_us
+        self._window_until_us = until_us
 
     def _reported_us(self, now_us: int) -> int:
         """What the worker says a new frame would take, while that is fresh and it has a queue at all."""

@@ -48,7 +48,7 @@ class NearWay:
             slot = self.timeline.reserve(
                 job.key, guard_us=self.small_estimate.guard_us, latest_end_us=latest_end_us, now_us=now_us
             )
-        idle = self._running is None and not self.timeline.slots
+        idle = self._running is None and self.timeline.first() is None
         if slot is None and idle and now_us < latest_end_us:
             p50_us = self.estimate.p50_us
             small = False
@@ -70,7 +70,7 @@ class NearWay:
         """
         weaker = [
             other
-            for slot in self.timeline.slots
+            for slot in self.timeline
             if _rank(other := jobs[slot.key]) < _rank(job)
             and not self.share.starved(slot.key[0], now_us)
             and (other.far_hoped or (not hopeful_only and self._gives_way(other, job, now_us)))
@@ -162,7 +162,7 @@ class NearWay:
     def _choose(self, first: Key, jobs: Mapping[Key, Job], now_us: int) -> Key | None:
         if jobs[first].eager:
             return first
-        for slot in self.timeline.slots:
+        for slot in self.timeline:
             job = jobs[slot.key]
             if job.eager and self.timeline.fits_before_others(
                 slot.key, guard_us=self._estimate(small=job.near_small).guard_us, now_us=now_us

@@ -113,8 +113,9 @@ class Offload:
             way = self._ways[flight.link]
             if flight.sent_us is not None and not flight.overdue and now_us >= job.answer_by_us:
                 way.overdue(job, flight, now_us)
-            way.look_for_vanished(flight, now_us)
-            if way.left_behind(job, flight, now_us):
+            if flight.overdue:
+                way.look_for_vanished(flight, now_us)
+            if job.given is not None and way.left_behind(job, flight, now_us):
                 way.end(job, now_us)
 
     # -- inside -------------------------------------------------------------------------------------------

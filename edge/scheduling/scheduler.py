@@ -37,6 +37,7 @@ class Scheduler:
             )
             for link in settings.links
         }
+        self._breakers = [way.breaker for way in self.ways.values()]
         self.near = NearWay(
             prior_us=settings.near_prior_us,
             exists=settings.near_accuracy is not None and settings.policy != "far_only",
@@ -248,9 +249,15 @@ class Scheduler:
     def next_us(self) -> int | None:
         """When `tick` is due, None while there is nothing to wait for."""
         if not self._next_known:
-            times = [self.near.due_us(), self._table.next_us()]
-            times += [way.breaker.next_us() for way in self.ways.values()]
-            self._next_us = min((t for t in times if t is not None), default=None)
+            next_us = self._table.next_us()
+            due_us = self.near.due_us()
+            if due_us is not None and (next_us is None or due_us < next_us):
+                next_us = due_us
+            for breaker in self._breakers:
+                due_us = breaker.next_us()
+                if due_us is not None and (next_us is None or due_us < next_us):
+                    next_us = due_us
+            self._next_us = next_us
             self._next_known = True
         return self._next_us
 
