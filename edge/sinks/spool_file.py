@@ -1,0 +1,182 @@
+"""A shelf on disk: one SQLite file in WAL mode, so that what was committed survives kill −9.
+
+A power cut may take the last commits, never the file. A damaged file is moved to `NAME.damaged-N`, what was on it is
+counted in `set_aside`, and a new file goes on. A disk that is full, read-only or away raises Retryable.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from edge.outbox.schema import is_damage, keeps_connection
+from edge.sinks.parcel import OVERHEAD_BYTES, Parcel
+from pipelines.errors import ConfigError, Retryable
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+FORMAT = 1
+WAL_CHECKPOINT_BYTES = 1 << 20
+VACUUM_PAGES = 64
+
+_TABLES = f"""
+CREATE TABLE parcels (
+    number INTEGER PRIMARY KEY,  -- rising, never reused
+    born_us INTEGER NOT NULL,    -- uptime of this queue when it came
+    id TEXT NOT NULL, stream TEXT NOT NULL, body BLOB NOT NULL
+);
+CREATE TABLE life (uptime_us INTEGER NOT NULL, last_number INTEGER NOT NULL);
+INSERT INTO life VALUES (0, 0);
+PRAGMA user_version = {FORMAT};
+"""
+
+
+class SpoolFile:
+    """A `Shelf`; its owner's lock lets any thread use it. `max_pages` bounds it as a full disk would.
+
+    The constructor opens or makes the file and raises ConfigError when it cannot.
+    """
+
+    def __init__(self, path: Path, *, max_pages: int | None = None) -> None:
+        self.path = path
+        self._max_pages = max_pages
+        self._db: sqlite3.Connection | None = None
+        self.rows = 0
+        self.bytes = 0
+        self.uptime_us = 0
+        self.last_number = 0
+        self.set_aside = 0
+        try:
+            self._guarded(lambda _: None)
+        except Retryable as error:
+            raise ConfigError(f"{error}; mend that, or leave `durable` out of the sink") from error
+
+    def commit(self, *, add: Sequence[Parcel], upto: int, uptime_us: int) -> int:
+        def work(db: sqlite3.Connection) -> tuple[int, int]:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                gone = db.execute(
+                    "DELETE FROM parcels WHERE number <= ? RETURNING length(body)", (upto,)
+                ).fetchall()
+                db.executemany(
+                    "INSERT INTO parcels (number, born_us, id, stream, body) VALUES (?, ?, ?, ?, ?)",
+                    [(p.number, p.born_us, p.id, p.stream, p.body) for p in add],
+                )
+                last = max(self.last_number, *(p.number for p in add), upto)
+                db.execute("UPDATE life SET uptime_us = ?, last_number = ?", (uptime_us, last))
+                db.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    if db.in_transaction:
+                        db.execute("ROLLBACK")
+                raise
+            self.last_number = last
+            return len(gone), sum(size for (size,) in gone)
+
+        removed, freed = self._guarded(work)
+        self.rows += len(add) - removed
+        self.bytes += sum(p.bytes for p in add) - freed - removed * OVERHEAD_BYTES
+        self.uptime_us = uptime_us
+        self._tidy()
+        return removed
+
+    def peek(self, *, after: int, limit: int) -> Sequence[Parcel]:
+        def read(db: sqlite3.Connection) -> list[Parcel]:
+            found = db.execute(
+                "SELECT number, born_us, id, stream, body FROM parcels WHERE number > ? ORDER BY number LIMIT ?",
+                (after, limit),
+            )
+            return [Parcel(number=n, born_us=b, id=i, stream=s, body=body) for n, b, i, s, body in found]
+
+        return self._guarded(read)
+
+    def close(self, *, uptime_us: int) -> None:
+        if self._db is not None:
+            with suppress(Retryable):
+                self.commit(add=(), upto=0, uptime_us=uptime_us)
+            with suppress(sqlite3.Error):
+                self._db.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
+        self._drop_connection()
+
+    # -- a connection when it is needed -------------------------------------------------------------------
+
+    def _guarded(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """`work` on an open file; a damaged one is set aside and `work` done again on the new one, once."""
+        try:
+            try:
+                return work(self._connection())
+            except sqlite3.Error as error:
+                if not is_damage(error):
+                    raise
+                self._set_aside()
+                return work(self._connection())
+        except sqlite3.Error as error:
+            if not keeps_connection(error):
+                self._drop_connection()
+            raise Retryable(f"the queue {self.path}: {error}") from error
+        except OSError as error:
+            raise Retryable(f"the queue {self.path}: {error.strerror}") from error
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._db is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            db = sqlite3.connect(self.path, timeout=0.2, isolation_level=None, check_same_thread=False)
+            try:
+                self._prepare(db)
+            except BaseException:
+                db.close()
+                raise
+            self._db = db
+        return self._db
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        version = int(db.execute("PRAGMA user_version").fetchone()[0])
+        if version > FORMAT:
+            raise ConfigError(
+                f"{self.path} has queue format {version}, written by a newer nearfar; this one knows {FORMAT}. "
+                "Run the newer version until the queue is empty, or choose another state_dir"
+            )
+        if version == 0:
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")  # a commit is one write without fsync; checkpoints do fsync
+        if self._max_pages is not None:
+            db.execute(f"PRAGMA max_page_count = {int(self._max_pages)}")
+        if version == 0:
+            db.executescript(f"BEGIN IMMEDIATE;{_TABLES}COMMIT;")
+        rows, size = db.execute("SELECT count(*), coalesce(sum(length(body)), 0) FROM parcels").fetchone()
+        uptime_us, last = db.execute("SELECT uptime_us, last_number FROM life").fetchone()
+        self.rows, self.bytes = rows, size + rows * OVERHEAD_BYTES
+        self.uptime_us, self.last_number = max(self.uptime_us, uptime_us), max(self.last_number, last)
+
+    def _set_aside(self) -> None:
+        self._drop_connection()
+        number = 1
+        while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
+            number += 1
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                self.path.with_name(self.path.name + suffix).rename(aside.with_name(aside.name + suffix))
+        log.error("the queue %s is damaged: it is kept as %s, and a new one goes on", self.path, aside.name)
+        self.set_aside += self.rows
+        self.rows = self.bytes = 0
+
+    def _drop_connection(self) -> None:
+        if self._db is not None:
+            with suppress(sqlite3.Error):
+                self._db.close()
+            self._db = None
+
+    def _tidy(self) -> None:
+        """After a commit: give freed pages back and keep the WAL short. Trouble here undoes nothing."""
+        if self._db is None:
+            return
+        with suppress(sqlite3.Error, OSError):
+            if self._db.execute("PRAGMA freelist_count").fetchone()[0] >= VACUUM_PAGES:
+                self._db.executescript("PRAGMA incremental_vacuum(1024);")
+            if self.path.with_name(self.path.name + "-wal").stat().st_size >= WAL_CHECKPOINT_BYTES:
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
