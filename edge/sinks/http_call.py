@@ -34,6 +34,7 @@ class HttpCall:
         self._port = parts.port
         self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._timeout_s = timeout_us / 1e6
+        self._too_late = f"no answer within {self._timeout_s:g} s"
         self._tls = tls
         self._lock = threading.Lock()
         self._connection: HTTPConnection | None = None
@@ -43,7 +44,7 @@ class HttpCall:
     def post(self, body: bytes, headers: Mapping[str, str]) -> Reply:
         """Raises Retryable, with words, when no whole answer came in time."""
         self._over = "interrupted" if self._interrupted else ""
-        timer = threading.Timer(self._timeout_s, self._end, (f"no answer within {self._timeout_s:g} s",))
+        timer = threading.Timer(self._timeout_s, self._end, (self._too_late,))
         timer.daemon = True
         timer.start()
         try:
@@ -57,7 +58,8 @@ class HttpCall:
                 return self._exchange(body, headers)
         except (OSError, HTTPException, ValueError) as error:
             self.drop()
-            raise Retryable(self._over or _words_of(error)) from error
+            late = isinstance(error, TimeoutError)  # of the socket, which counts from its own last step
+            raise Retryable(self._over or (self._too_late if late else _words_of(error))) from error
         finally:
             timer.cancel()
             timer.join()

@@ -53,6 +53,8 @@ class LineFile:
         )
         if full and self._rotation is not None and self._rotation.rotate():
             fd, size_bytes = self._reopen(), 0
+        if size_bytes == 0:
+            self._begun_us = self._clock_us()
         self._write_all(fd, data, size_bytes)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import zstandard
@@ -33,6 +34,8 @@ class Rotation:
         self._compress = compress
         self._name = re.compile(re.escape(path.stem) + r"-(\d{6,})" + re.escape(path.suffix) + r"(\.zst)?")
         self._ending = threading.Event()
+        self._lock = threading.Lock()
+        self._busy = self._more = False
         self._thread: threading.Thread | None = None
         self.rotated = 0
         self._last_error = ""
@@ -58,18 +61,19 @@ class Rotation:
         return True
 
     def tidy(self) -> None:
-        """Remove what is beyond `keep`; begin to compress what is not, also what an earlier run left."""
-        found = self._numbered()
-        kept = sorted({number for number, _ in found})[-self._keep :]
-        for number, path in found:
-            if number not in kept:
-                self._guarded(path.unlink)
-        busy = self._thread is not None and self._thread.is_alive()
-        if self._compress and not busy and any(path.suffix != ".zst" for _, path in self._numbered()):
-            self._thread = threading.Thread(
-                target=self._compress_all, name=f"compress-{self._path.name}", daemon=True
-            )
-            self._thread.start()
+        """Remove what is beyond `keep`; compress what is not, also what an earlier run left."""
+        self._prune()
+        if not self._compress:
+            return
+        with self._lock:
+            self._more = True
+            if self._busy or not any(path.suffix != ".zst" for _, path in self._numbered()):
+                return
+            self._busy = True
+        self._thread = threading.Thread(
+            target=self._compress_all, name=f"compress-{self._path.name}", daemon=True
+        )
+        self._thread.start()
 
     def close(self) -> None:
         """A file that is being compressed stays as it was; the next start takes it up again."""
@@ -85,12 +89,24 @@ class Rotation:
             return []
         return sorted((int(match[1]), path) for match, path in names if match is not None)
 
+    def _prune(self) -> None:
+        found = self._numbered()
+        kept = sorted({number for number, _ in found})[-self._keep :]
+        for number, path in found:
+            if number not in kept:
+                self._guarded(path.unlink)
+
     def _compress_all(self) -> None:
-        for _, path in self._numbered():
-            if self._ending.is_set():
-                return
-            if path.suffix != ".zst":
-                self._guarded(lambda path=path: self._compress_one(path))  # type: ignore[misc]
+        while True:
+            with self._lock:
+                if self._ending.is_set() or not self._more:
+                    self._busy = False
+                    return
+                self._more = False
+            for _, path in self._numbered():
+                if path.suffix != ".zst":
+                    self._guarded(partial(self._compress_one, path))
+            self._prune()  # one may have been compressed while it was removed
 
     def _compress_one(self, path: Path) -> None:
         part = path.with_name(path.name + ".zst.part")

@@ -65,7 +65,7 @@ class WebhookCourier:
         }
         try:
             if self._token:
-                headers["Authorization"] = f"Bearer {self._token.read()}"
+                headers["Authorization"] = f"Bearer {self._bearer()}"
             reply = self._call.post(body, headers)
         except (Retryable, ConfigError) as error:
             raise NotNowError(f"{self._shown}: {error}") from error
@@ -80,6 +80,12 @@ class WebhookCourier:
 
     def close(self) -> None:
         self._call.drop()
+
+    def _bearer(self) -> str:
+        token = self._token.read()
+        if not token.isascii():
+            raise ConfigError("the token of the webhook has characters that are not ASCII")
+        return token
 
     def _judge(self, reply: Reply) -> None:
         status = reply.status

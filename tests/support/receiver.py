@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +18,7 @@ class Receiver:
     `taken` are the answers of requests that got 2xx, in order; `requests` all of them, with their headers.
     """
 
-    def __init__(self, *, port: int = 0) -> None:
+    def __init__(self, *, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         self.judge: Callable[[list[dict[str, Any]]], Said] = lambda _answers: 200
         self.hangs = threading.Event()
         self.drips = threading.Event()
@@ -76,7 +77,9 @@ class Receiver:
         self._connections: list[socket.socket] = []
         self._server = Server(("127.0.0.1", port), Handler)
         self.port: int = self._server.server_address[1]
-        self.url = f"http://127.0.0.1:{self.port}/answers"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"http{'' if tls is None else 's'}://127.0.0.1:{self.port}/answers"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
 
