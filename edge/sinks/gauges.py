@@ -40,6 +40,7 @@ def queue_metrics(sinks: Sequence[Queueing]) -> Iterator[Metric]:
     delivered = counter("delivered", "Answers the receiver acknowledged.")
     given_up = counter("given_up", "Answers it will not get from here, by what became of them.", "reason")
     retries = counter("retries", "Deliveries that failed, and were or will be tried again.")
+    flash = counter("flash_bytes", "Bytes a durable queue wrote to the disk.")
     for key, queue in queues:
         spool = queue.spool
         rows.add_metric(key, spool.waiting)
@@ -49,6 +50,7 @@ def queue_metrics(sinks: Sequence[Queueing]) -> Iterator[Metric]:
         disk.add_metric(key, bool(spool.disk_error))
         delivered.add_metric(key, spool.delivered)
         retries.add_metric(key, queue.post.retries)
+        flash.add_metric(key, spool.flash_bytes)
         ends = {
             **spool.refused,
             **spool.evicted,
@@ -57,4 +59,4 @@ def queue_metrics(sinks: Sequence[Queueing]) -> Iterator[Metric]:
         }
         for reason, count in ends.items():
             given_up.add_metric((*key, reason), count)
-    yield from (rows, size, oldest, failing, disk, delivered, given_up, retries)
+    yield from (rows, size, oldest, failing, disk, delivered, given_up, retries, flash)

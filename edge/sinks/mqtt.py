@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 LOOK_EVERY_US = 1_000_000
+SHORT_US = 3_000_000
+"""A connection that ends sooner is not replaced at once: two clients of one id would throw each other out for ever."""
 _FAREWELL_US = 200_000
 _MOST_BYTES = 268_435_455  # of a packet, section 2.2.3 of MQTT 3.1.1
 _PACKET_SPARE_BYTES = 1024
@@ -83,6 +85,7 @@ class MqttCourier:
         self._keep_alive_s = keep_alive_s
         self._timeout_us = timeout_us
         self._interrupted = False
+        self._welcomed_us = 0
         self._client: mqtt.Client | None = None
         self._line = _Line()
         if self._password:
@@ -166,6 +169,11 @@ class MqttCourier:
         self._cut()
         if ended:
             log.info("mqtt: the connection to %s:%d ended: %s", self._host, self._port, ended)
+            if monotonic_us() - self._welcomed_us < SHORT_US:
+                raise NotNowError(
+                    f"{self._host}:{self._port}: {ended}, right after it began; "
+                    f"is there another client with the id {self._client_id}?"
+                )
         end_us = monotonic_us() + self._timeout_us
         line = self._line = _Line()
         client = self._new_client(line)
@@ -180,6 +188,7 @@ class MqttCourier:
             why = line.ended or f"no welcome within {self._timeout_us / 1e6:g} s"
             self._cut()
             raise NotNowError(f"{self._host}:{self._port}: {why}")
+        self._welcomed_us = monotonic_us()
         client.publish(self._status_topic, self._status("online"), qos=1, retain=True)
         return client
 

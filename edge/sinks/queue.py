@@ -76,5 +76,6 @@ class QueueSink:
             "set_aside": spool.set_aside,
             "abandoned": spool.abandoned,
             "sheltered": spool.sheltered,
+            "flash_bytes": spool.flash_bytes,
             "retries": sight.post.retries,
         }

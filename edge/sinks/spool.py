@@ -38,6 +38,7 @@ class SpoolSight:
     set_aside: int
     abandoned: int
     sheltered: int
+    flash_bytes: int
     disk_error: str
 
     @property
@@ -162,6 +163,7 @@ class Spool:
                 set_aside=0 if self._file is None else self._file.set_aside,
                 abandoned=self._abandoned,
                 sheltered=self._sheltered,
+                flash_bytes=0 if self._file is None else self._file.flash_bytes,
                 disk_error=self.disk_error,
             )
 

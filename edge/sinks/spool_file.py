@@ -22,6 +22,8 @@ T = TypeVar("T")
 FORMAT = 1
 WAL_CHECKPOINT_BYTES = 1 << 20
 VACUUM_PAGES = 64
+UPTIME_EVERY_US = 1_000_000
+"""How exactly a restart knows the age of what waits; writing it with every answer would wear the flash a third more."""
 
 _TABLES = f"""
 CREATE TABLE parcels (
@@ -29,8 +31,8 @@ CREATE TABLE parcels (
     born_us INTEGER NOT NULL,    -- uptime of this queue when it came
     id TEXT NOT NULL, stream TEXT NOT NULL, body BLOB NOT NULL
 );
-CREATE TABLE life (uptime_us INTEGER NOT NULL, last_number INTEGER NOT NULL);
-INSERT INTO life VALUES (0, 0);
+CREATE TABLE life (uptime_us INTEGER NOT NULL);
+INSERT INTO life VALUES (0);
 PRAGMA user_version = {FORMAT};
 """
 
@@ -38,7 +40,7 @@ PRAGMA user_version = {FORMAT};
 class SpoolFile:
     """A `Shelf`; its owner's lock lets any thread use it. `max_pages` bounds it as a full disk would.
 
-    The constructor opens or makes the file and raises ConfigError when it cannot.
+    `flash_bytes` were written to the disk by this object. The constructor opens or makes the file and raises ConfigError when it cannot.
     """
 
     def __init__(self, path: Path, *, max_pages: int | None = None) -> None:
@@ -50,12 +52,16 @@ class SpoolFile:
         self.uptime_us = 0
         self.last_number = 0
         self.set_aside = 0
+        self.flash_bytes = 0
+        self._wal_bytes = 0
         try:
             self._guarded(lambda _: None)
         except Retryable as error:
             raise ConfigError(f"{error}; mend that, or leave `durable` out of the sink") from error
 
     def commit(self, *, add: Sequence[Parcel], upto: int, uptime_us: int) -> int:
+        keep_uptime = uptime_us - self.uptime_us >= UPTIME_EVERY_US
+
         def work(db: sqlite3.Connection) -> tuple[int, int]:
             db.execute("BEGIN IMMEDIATE")
             try:
@@ -66,21 +72,21 @@ class SpoolFile:
                     "INSERT INTO parcels (number, born_us, id, stream, body) VALUES (?, ?, ?, ?, ?)",
                     [(p.number, p.born_us, p.id, p.stream, p.body) for p in add],
                 )
-                last = max(self.last_number, *(p.number for p in add), upto)
-                db.execute("UPDATE life SET uptime_us = ?, last_number = ?", (uptime_us, last))
+                if keep_uptime:
+                    db.execute("UPDATE life SET uptime_us = ?", (uptime_us,))
                 db.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
                     if db.in_transaction:
                         db.execute("ROLLBACK")
                 raise
-            self.last_number = last
             return len(gone), sum(size for (size,) in gone)
 
         removed, freed = self._guarded(work)
         self.rows += len(add) - removed
         self.bytes += sum(p.bytes for p in add) - freed - removed * OVERHEAD_BYTES
-        self.uptime_us = uptime_us
+        if keep_uptime:
+            self.uptime_us = uptime_us
         self._tidy()
         return removed
 
@@ -96,8 +102,8 @@ class SpoolFile:
 
     def close(self, *, uptime_us: int) -> None:
         if self._db is not None:
-            with suppress(Retryable):
-                self.commit(add=(), upto=0, uptime_us=uptime_us)
+            with suppress(sqlite3.Error):
+                self._db.execute("UPDATE life SET uptime_us = ?", (uptime_us,))
             with suppress(sqlite3.Error):
                 self._db.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
         self._drop_connection()
@@ -148,10 +154,13 @@ class SpoolFile:
             db.execute(f"PRAGMA max_page_count = {int(self._max_pages)}")
         if version == 0:
             db.executescript(f"BEGIN IMMEDIATE;{_TABLES}COMMIT;")
-        rows, size = db.execute("SELECT count(*), coalesce(sum(length(body)), 0) FROM parcels").fetchone()
-        uptime_us, last = db.execute("SELECT uptime_us, last_number FROM life").fetchone()
+        rows, size, last = db.execute(
+            "SELECT count(*), coalesce(sum(length(body)), 0), coalesce(max(number), 0) FROM parcels"
+        ).fetchone()
+        (uptime_us,) = db.execute("SELECT uptime_us FROM life").fetchone()
         self.rows, self.bytes = rows, size + rows * OVERHEAD_BYTES
-        self.uptime_us, self.last_number = max(self.uptime_us, uptime_us), max(self.last_number, last)
+        self.uptime_us, self.last_number = max(self.uptime_us, uptime_us), last
+        self._wal_bytes = self._wal_size()
 
     def _set_aside(self) -> None:
         self._drop_connection()
@@ -178,5 +187,21 @@ class SpoolFile:
         with suppress(sqlite3.Error, OSError):
             if self._db.execute("PRAGMA freelist_count").fetchone()[0] >= VACUUM_PAGES:
                 self._db.executescript("PRAGMA incremental_vacuum(1024);")
-            if self.path.with_name(self.path.name + "-wal").stat().st_size >= WAL_CHECKPOINT_BYTES:
+            size = self._wal_size()
+            self.flash_bytes += size - self._wal_bytes if size >= self._wal_bytes else size
+            self._wal_bytes = size
+            if size >= WAL_CHECKPOINT_BYTES:
+                # TRUNCATE does not say how much it moved, PASSIVE does.
+                moved = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[2]
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                pages, page_bytes = (
+                    int(self._db.execute(f"PRAGMA {p}").fetchone()[0]) for p in ("page_count", "page_size")
+                )
+                self.flash_bytes += min(max(0, moved), pages) * page_bytes  # each page once
+                self._wal_bytes = self._wal_size()
+
+    def _wal_size(self) -> int:
+        try:
+            return self.path.with_name(self.path.name + "-wal").stat().st_size
+        except OSError:
+            return 0

@@ -84,6 +84,11 @@ def without_id(messages: Lines) -> Lines:
     return out
 
 
+def wear_less(counts: dict[str, int]) -> dict[str, int]:
+    """Without what a durable queue wrote to the disk, which is what SQLite makes of it."""
+    return {name: count for name, count in counts.items() if name != "flash_bytes"}
+
+
 DELIVERED = {"waiting": 0, "inherited": 0, "delivered": 1, "refused": 0, "evicted": 0, "set_aside": 0}
 DELIVERED |= {"abandoned": 0, "sheltered": 0, "retries": 0}
 
@@ -191,7 +196,7 @@ def test_it_counts_what_its_kind_has_to_count_and_nothing_else(house):
     house.sink.write(answer(1))
     house.sink.flush()
     wait_lines(house, 1)
-    eventually(lambda: house.sink.counts() == house.counts, what="its counts")
+    eventually(lambda: wear_less(house.sink.counts()) == house.counts, what="its counts")
 
 
 def test_a_frame_later_than_its_turn_waits_for_the_earlier_one_when_the_order_is_asked_for(house):

@@ -240,3 +240,15 @@ def test_a_password_that_is_missing_or_anybody_could_read_is_said_at_start(tmp_p
         courier(tmp_path, url="mqtt://127.0.0.1", user="gw", password_file=secret)
     config = sink_config(kind="mqtt", url="mqtt://127.0.0.1", user="gw", password_file=secret)
     assert "the password goes unencrypted" in unencrypted([config])[0]
+
+
+def test_two_clients_with_one_id_are_told_so_and_do_not_throw_each_other_out_all_the_time(broker, tmp_path):
+    first = courier(tmp_path, url=broker.url, client_id="twin")
+    second = courier(tmp_path, url=broker.url, client_id="twin")
+    assert first.tend()
+    assert second.tend()
+    eventually(lambda: first._line.ended, what="the first one's end")
+    with pytest.raises(NotNowError, match="another client with the id twin"):
+        first.tend()
+    second.close()
+    first.close()

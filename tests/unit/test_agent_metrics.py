@@ -51,6 +51,7 @@ def queue() -> QueueSight:
             set_aside=0,
             abandoned=0,
             sheltered=0,
+            flash_bytes=70_000,
             disk_error="",
         ),
         post=PostSight(failing="503", failing_us=1, retries=6, restarts=0),

@@ -277,3 +277,14 @@ def test_a_drained_queue_gives_its_space_back(clock, tmp_path):
         deliver(queue, 500)
     queue.close()
     assert path.stat().st_size < grown / 10
+
+
+def test_what_a_durable_queue_writes_to_the_flash_is_counted_and_memory_writes_nothing(clock, tmp_path):
+    queue = spool(clock, file=SpoolFile(tmp_path / "q.db"), max_bytes=64 << 20)
+    for seq in range(1, 2001):
+        put(queue, seq)
+    wrote = sight(queue).flash_bytes
+    size = sum(len(p.body) for p in queue.peek(limit=2000, max_bytes=1 << 30))
+    assert size < wrote < 30 * size
+    queue.close()
+    assert sight(spool(clock)).flash_bytes == 0
