@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 FORMAT = 1
 WAL_CHECKPOINT_BYTES = 1 << 20
-VACUUM_PAGES = 64
+VACUUM_BYTES = 1 << 20
 UPTIME_EVERY_US = 1_000_000
 """How exactly a restart knows the age of what waits; writing it with every answer would wear the flash a third more."""
 
@@ -105,7 +105,7 @@ class SpoolFile:
             with suppress(sqlite3.Error):
                 self._db.execute("UPDATE life SET uptime_us = ?", (uptime_us,))
             with suppress(sqlite3.Error):
-                self._db.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._drop_connection()
 
     # -- a connection when it is needed -------------------------------------------------------------------
@@ -147,8 +147,9 @@ class SpoolFile:
                 "Run the newer version until the queue is empty, or choose another state_dir"
             )
         if version == 0:
-            db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            db.execute("PRAGMA page_size = 1024")  # a commit writes whole pages, and an answer is small
         db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA wal_autocheckpoint = 0")  # `_tidy` does it by size, and counts what it wrote
         db.execute("PRAGMA synchronous = NORMAL")  # a commit is one write without fsync; checkpoints do fsync
         if self._max_pages is not None:
             db.execute(f"PRAGMA max_page_count = {int(self._max_pages)}")
@@ -181,16 +182,18 @@ class SpoolFile:
             self._db = None
 
     def _tidy(self) -> None:
-        """After a commit: give freed pages back and keep the WAL short. Trouble here undoes nothing."""
+        """After a commit: give the space of an outage back once it is over, and keep the WAL short. Trouble here undoes
+        nothing."""
         if self._db is None:
             return
         with suppress(sqlite3.Error, OSError):
-            if self._db.execute("PRAGMA freelist_count").fetchone()[0] >= VACUUM_PAGES:
-                self._db.executescript("PRAGMA incremental_vacuum(1024);")
+            over = self.rows == 0 and self.path.stat().st_size >= VACUUM_BYTES
+            if over:
+                self._db.execute("VACUUM")  # nothing is copied: there is nothing
             size = self._wal_size()
             self.flash_bytes += size - self._wal_bytes if size >= self._wal_bytes else size
             self._wal_bytes = size
-            if size >= WAL_CHECKPOINT_BYTES:
+            if over or size >= WAL_CHECKPOINT_BYTES:
                 # TRUNCATE does not say how much it moved, PASSIVE does.
                 moved = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[2]
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
