@@ -177,6 +177,7 @@ def test_user_and_password_open_a_broker_that_asks_for_them_and_a_wrong_one_is_s
 
 
 @LEAKY_HANDSHAKE
+@pytest.mark.service("openssl")
 def test_over_tls_the_broker_is_known_by_its_certificate(tmp_path):
     ca, cert, key = certificates(tmp_path)
     key.chmod(0o644)
@@ -191,6 +192,7 @@ def test_over_tls_the_broker_is_known_by_its_certificate(tmp_path):
 
 
 @LEAKY_HANDSHAKE
+@pytest.mark.service("openssl")
 def test_a_broker_that_wants_our_certificate_gets_it(tmp_path):
     ca, cert, key = certificates(tmp_path)
     key.chmod(0o644)

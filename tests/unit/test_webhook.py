@@ -184,6 +184,7 @@ def test_a_token_is_in_no_log_no_error_and_no_repr(receiver, courier, tmp_path, 
     assert "s3cret" not in seen
 
 
+@pytest.mark.service("openssl")
 def test_over_https_the_server_is_known_by_its_certificate(tmp_path, courier):
     ca, cert, key = certificates(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
