@@ -167,7 +167,7 @@ SINKS = Family(
         name="jsonl",
         config=JsonlSinkConfig,
         target="edge.sinks.jsonl:JsonlSink",
-        words="answers as JSON lines, appended to a file",
+        words="answers as JSON lines, appended to a file that may rotate",
     ),
     Kind(
         name="stdout",

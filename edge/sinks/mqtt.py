@@ -10,7 +10,7 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -231,7 +231,7 @@ class MqttCourier:
         client.on_socket_open = on_socket_open
         return client
 
-    def _wait(self, condition: Any, end_us: int) -> None:
+    def _wait(self, condition: Callable[[], bool], end_us: int) -> None:
         with self._line.changed:
             self._line.changed.wait_for(
                 lambda: self._interrupted or condition(), max(0.0, (end_us - monotonic_us()) / 1e6)
