@@ -18,7 +18,7 @@ RUN mkdir edge cloud protos pipelines nearfar && touch edge/__init__.py nearfar/
 ENV INSTALL="pip --python /opt/nearfar/bin/python install --no-cache-dir -c constraints.txt"
 
 FROM build AS edge-build
-RUN $INSTALL '.[onnx,grpc,metrics]'
+RUN $INSTALL '.[onnx,grpc,metrics,mqtt]'
 COPY . .
 RUN $INSTALL --no-deps --force-reinstall .
 

@@ -115,7 +115,8 @@ class Agent:
         """After the clips: answer what is open, then let the cloud learn everything, for `within_us`."""
         end_us = monotonic_us() + within_us
         while monotonic_us() < end_us and not stop.is_set():
-            if self.dispatcher.idle.is_set() and (self._link is None or self._outbox.empty()):
+            told = self._link is None or self._outbox.empty()
+            if self.dispatcher.idle.is_set() and told and all(sink.drained for sink in self._sinks):
                 return
             self._outbox.flush()  # nothing new comes: what the last answers left behind need not wait for company
             stop.wait(0.02)
@@ -173,6 +174,10 @@ class Agent:
             outbox_error=self._outbox.stats().last_error,
             now_us=monotonic_us(),
         )
+
+    def sink_troubles(self) -> list[str]:
+        """Sinks whose answers do not get through now, in words."""
+        return [f"sink {sink.name}: {sink.trouble}" for sink in self._sinks if sink.trouble]
 
     def summary(self) -> dict[str, object]:
         """The laws as numbers that add up, and what follows from them."""

@@ -24,6 +24,12 @@ class AnswerSink(Protocol):
     def offer(self, answer: Answer) -> bool: ...
 
 
+class OrderedSink(Protocol):
+    """One that may wait for a frame's answer, so that it must hear when there will be none."""
+
+    def skip(self, stream: str, seq: int) -> None: ...
+
+
 class FrameLog(Protocol):
     """The run directory, as far as answers concern it."""
 
@@ -52,6 +58,7 @@ class AnswerDesk:
         sinks: Sequence[AnswerSink],
         frame_log: FrameLog | None,
         clock_us: Callable[[], int],
+        in_order: Sequence[OrderedSink] = (),
     ) -> None:
         self._identity = identity
         self._labels = labels
@@ -64,6 +71,7 @@ class AnswerDesk:
         self._sinks = sinks
         self._frame_log = frame_log
         self._clock_us = clock_us
+        self._in_order = in_order
         self.far_chosen: ModelInfo | None = None
         self._answered: OrderedDict[tuple[str, int], AnsweredBy] = OrderedDict()
 
@@ -103,10 +111,12 @@ class AnswerDesk:
         return answer
 
     def shed(self, frame: Frame, reason: ShedReason) -> None:
+        self._skip(frame)
         if self._frame_log is not None:
             self._frame_log.shed(frame, self.frame_id(frame.stream, frame.seq), reason)
 
     def gated(self, frame: Frame, why: str) -> None:
+        self._skip(frame)
         if self._frame_log is not None:
             self._frame_log.gated(frame, self.frame_id(frame.stream, frame.seq), why)
 
@@ -136,6 +146,10 @@ class AnswerDesk:
         )
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    def _skip(self, frame: Frame) -> None:
+        for sink in self._in_order:
+            sink.skip(frame.stream, frame.seq)
 
     def _remember(self, answer: Answer) -> None:
         """From the decision on, a far result is late, whether or not the answer is out yet."""

@@ -133,7 +133,7 @@ def assemble(
         run = None if run_dir is None else RunDir(run_dir, clock_us=monotonic_us)
         if run is not None:
             opened.callback(run.close)
-        sinks = build_sinks(config.sinks)
+        sinks = build_sinks(config.sinks, agent=identity.agent, run=identity.run, state_dir=config.state_dir)
         for sink in sinks:
             opened.callback(sink.close)
         counters = Counters()
@@ -178,6 +178,7 @@ def assemble(
             near_sha256=detector.sha256 if detector is not None else "",
             link_name="" if link is None else link.name,
             sinks=[*sinks, latency],
+            in_order=sinks,
             frame_log=run,
             clock_us=monotonic_us,
         )

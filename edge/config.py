@@ -12,7 +12,8 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 
 from edge.blocks import SchedulerConfig, StreamConfig
 from edge.links.kinds import LinkConfig
-from edge.sinks.kinds import SinkConfig
+from edge.sinks.blocks import name_faults
+from edge.sinks.kinds import SinkConfig, unencrypted
 from pipelines.blocks import (
     Block,
     FilePath,
@@ -149,7 +150,9 @@ class PipelineConfig(Block):
     uplink: UplinkConfig = UplinkConfig()
     sinks: Annotated[tuple[SinkConfig, ...], Field(strict=False)] = ()
     http: HttpConfig | None = Field(None, description="/healthz, /readyz and /metrics; left out: no HTTP")
-    drain: Duration = Field(duration("10s"), description="how long a finished clip waits for the cloud")
+    drain: Duration = Field(
+        duration("10s"), description="how long a finished clip waits for the cloud and for sinks that queue"
+    )
 
     not_built: ClassVar[Mapping[str, str]] = {
         "tracker": "the tracker is not built yet; leave it out",
@@ -184,6 +187,7 @@ class PipelineConfig(Block):
         if self.labels is not None and len(set(self.labels)) != len(self.labels):
             faults.append((("labels",), "a label is given twice"))
         faults += self._label_map_faults()
+        faults += name_faults([(sink.kind, sink) for sink in self.sinks])
         if self.scheduler.hedge.margin * 2 > self.deadline:
             faults.append((("scheduler", "hedge", "margin"), "takes more than half of the deadline"))
         if faults:
@@ -218,7 +222,7 @@ def load_pipeline(path: Path | str, overrides: Sequence[str] = ()) -> PipelineCo
 
 def warnings(config: PipelineConfig) -> list[str]:
     """What is allowed and probably not meant, one sentence each."""
-    said = []
+    said = unencrypted(config.sinks)
     if config.near is None:
         said.append("no near detector: a frame the link cannot carry in time is answered as missed")
     if not config.links:

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from edge.capture.state import StreamState
 from edge.latency import BOUNDS_US
 from edge.link_sight import LinkSight
+from edge.sinks.gauges import queue_metrics
 from edge.vitals import Vitals
 
 PREFIX = "nearfar_agent"
@@ -60,6 +61,7 @@ class _VitalsCollector(Collector):
         yield from _near(vitals)
         yield from self._outbox(vitals)
         yield self._sinks(vitals)
+        yield from queue_metrics(vitals.sinks)
 
     def _frames(self, v: Vitals) -> Iterator[Metric]:
         shed = {reason.value: n for reason, n in v.shed.items()}

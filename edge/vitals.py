@@ -14,6 +14,7 @@ from edge.latency import Histogram, LatencyTally
 from edge.link_sight import LinkSight
 from edge.outbox.stats import OutboxStats
 from edge.sinks.base import SinkThread
+from edge.sinks.queue import QueueSight
 from pipelines.result import AnsweredBy, ShedReason
 from protos.wire.session import RejectReason
 
@@ -24,6 +25,7 @@ class SinkVitals:
     written: int
     dropped: int
     failed: int
+    queue: QueueSight | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,5 +109,8 @@ def vitals_of(
         link=dispatcher.sight,
         outbox=outbox,
         outbox_age_us=outbox_age_us,
-        sinks=[SinkVitals(name=s.name, written=s.written, dropped=s.dropped, failed=s.failed) for s in sinks],
+        sinks=[
+            SinkVitals(name=s.name, written=s.written, dropped=s.dropped, failed=s.failed, queue=s.queue())
+            for s in sinks
+        ],
     )

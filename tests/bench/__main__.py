@@ -16,6 +16,7 @@ BENCHMARKS = (
     "camera",
     "postprocess",
     "socket_sink",
+    "queue_sink",
     "demo",
 )
 PAGE = Path("docs/benchmarks.md")

@@ -51,6 +51,7 @@ def faces_worker(root: Path) -> Mapping[str, object]:
 
 PAIRS = [
     Pair("synthetic", "worker-synthetic"),
+    Pair("deliver", "worker-synthetic"),
     Pair("results-only", "worker-synthetic", pictures_leave=False),
     Pair("face-gate", "worker-faces", agent_set=faces, worker_set=faces_worker),
     Pair("compose-gateway", "compose-worker", agent_set=faces, worker_set=faces_worker),

@@ -12,6 +12,9 @@ from edge.outbox.oldest import oldest_age_us
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.stats import OutboxStats
 from edge.outbox.store import Changes, Entry
+from edge.sinks.postman import PostSight
+from edge.sinks.queue import QueueSight
+from edge.sinks.spool import SpoolSight
 from edge.vitals import SinkVitals, Vitals
 from nearfar.cli import main as command_line
 from pipelines.frame import FrameId
@@ -30,6 +33,28 @@ def answer(latency_us=20_000, by=AnsweredBy.FAR, *, stream="door", on_time=True,
         deadline_us=100_000,
         on_time=on_time,
         paced=paced,
+    )
+
+
+def queue() -> QueueSight:
+    return QueueSight(
+        durable=True,
+        spool=SpoolSight(
+            waiting=3,
+            bytes=900,
+            oldest_us=2_500_000,
+            inherited=1,
+            taken=9,
+            delivered=4,
+            refused={"http_400": 1},
+            evicted={"age": 2, "bytes": 0},
+            set_aside=0,
+            abandoned=0,
+            sheltered=0,
+            flash_bytes=70_000,
+            disk_error="",
+        ),
+        post=PostSight(failing="503", failing_us=1, retries=6, restarts=0),
     )
 
 
@@ -87,7 +112,10 @@ def vitals(**changes) -> Vitals:
         ),
         outbox=OutboxStats(committed=5, acked=2, pending=3, evicted={"age": 0, "bytes": 0}, bytes=900),
         outbox_age_us=7_000_000,
-        sinks=[SinkVitals(name="jsonl", written=2, dropped=0, failed=0)],
+        sinks=[
+            SinkVitals(name="jsonl", written=2, dropped=0, failed=0),
+            SinkVitals(name="plant", written=9, dropped=0, failed=0, queue=queue()),
+        ],
     )
     return replace(made, **changes)
 
@@ -106,6 +134,22 @@ def agent_metrics(read) -> AgentMetrics:
 
 def test_every_metric_of_an_agent_is_documented_and_none_is_documented_that_is_not_there():
     assert names(agent_metrics(vitals)) == documented("nearfar_agent")
+
+
+def test_the_queue_of_a_sink_can_be_read_from_one_scrape_and_adds_up():
+    seen = samples(agent_metrics(vitals))
+
+    def of(name, **labels):
+        words = ",".join(f'{k}="{v}"' for k, v in sorted({"position": 1, "sink": "plant", **labels}.items()))
+        return seen[f"nearfar_agent_sink_{name}{{{words}}}"]
+
+    assert queue().spool.balance == 0
+    assert (of("queue_rows"), of("queue_bytes"), of("queue_oldest_age_seconds")) == (3, 900, 2.5)
+    assert (of("failing"), of("queue_disk_failing"), of("retries_total")) == (1, 0, 6)
+    assert of("delivered_total") == 4
+    reasons = {reason: of("given_up_total", reason=reason) for reason in ("age", "bytes", "http_400")}
+    assert reasons == {"age": 2, "bytes": 0, "http_400": 1}
+    assert not [name for name in seen if "queue_rows" in name and "jsonl" in name]
 
 
 def test_names_of_an_agent_are_in_base_units_and_its_counters_end_in_total():
@@ -133,7 +177,7 @@ def test_what_is_not_known_is_absent_and_never_zero():
     assert link is not None
     unmeasured = replace(link, rtt_us=None)
     seen = samples(agent_metrics(lambda: vitals(link=unmeasured, outbox_age_us=None)))
-    assert not [k for k in seen if "rtt" in k or "oldest" in k]
+    assert not [k for k in seen if "rtt" in k or "outbox_oldest" in k]
     assert not [k for k in samples(agent_metrics(lambda: vitals(link=None))) if "_link_" in k]
 
 

@@ -49,6 +49,18 @@ def test_a_worker_that_is_not_ready_is_told_with_its_reason(page, capsys):
     assert f"{page.readyz} answers 503: draining" in capsys.readouterr().err
 
 
+def test_the_page_of_life_tells_what_is_amiss_and_stays_200():
+    notes = ["sink plant: 3 answers wait: 503"]
+    server = HttpServer(address="127.0.0.1:0", not_ready=list, metrics=bytes, notes=lambda: notes)
+    assert server.answer("/healthz") == (
+        200,
+        "text/plain; charset=utf-8",
+        b"alive\nsink plant: 3 answers wait: 503\n",
+    )
+    notes.clear()
+    assert server.answer("/healthz")[2] == b"alive\n"
+
+
 def test_a_page_that_is_not_there_is_unhealthy(page, capsys):
     assert command_line.run(["health", f"{page.server.address}/nothing"]) == 1
     assert "answers 404" in capsys.readouterr().err

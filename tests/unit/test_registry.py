@@ -80,6 +80,14 @@ def test_an_unknown_kind_names_the_nearest():
     assert caught.value.problems[0].nearest == "centerface"
 
 
+def test_mqtt_names_its_extra_when_that_is_not_installed(monkeypatch):
+    monkeypatch.setattr(
+        "pipelines.registry.find_spec", lambda name: None if name == "paho" else find_spec(name)
+    )
+    with pytest.raises(ConfigError, match=r"mqtt needs paho.*pip install 'nearfar\[mqtt\]'"):
+        edge.sinks.kinds.SINKS["mqtt"].resolve()
+
+
 def test_a_missing_extra_is_named_with_the_command_that_installs_it():
     kind = Kind(
         name="far_sighted",
@@ -110,7 +118,7 @@ def test_a_source_is_built_from_its_configuration():
     assert (shape.width_px, shape.height_px) == (64, 48)
 
 
-HEAVY = ("cv2", "onnxruntime", "zmq", "grpc", "sqlalchemy", "google.protobuf")
+HEAVY = ("cv2", "onnxruntime", "zmq", "grpc", "sqlalchemy", "google.protobuf", "paho")
 
 
 @pytest.mark.parametrize("command", ["check", "schema", "list"])
