@@ -83,12 +83,10 @@ def test_half_a_budget_is_completed(pipeline):
     ("override", "words"),
     [
         ("rtt_budget.return_below=100ms", "must be below fall_back_above"),
-        ("links.cable={url: 'zmq://h:1'}", "several links are not built yet"),
         ("links.lte.url=grpcs://h:1", "credentials for links are not built yet"),
         ("links.lte.url=tcp://h:1", "must be zmq://HOST:PORT or grpc://HOST:PORT"),
         ("links.lte.url=zmq://h:0", "port of 1 to 65535"),
         ("links.lte.tls={ca: x}", "not built yet"),
-        ("links.lte.metered=true", "metered links are not built yet"),
         ("scheduler.ladder=[]", "needs 1 to 16 rungs"),
         (f"scheduler.ladder=[{', '.join(['{quality: 50}'] * 17)}]", "needs 1 to 16 rungs"),
         ("scheduler.hedge.margin=2ms", "at least 3ms"),

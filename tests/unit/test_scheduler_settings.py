@@ -39,7 +39,7 @@ def config(tmp_path: Path) -> PipelineConfig:
 
 
 def test_every_word_of_the_file_that_concerns_it_reaches_the_scheduler(config: PipelineConfig) -> None:
-    made = scheduler_settings(config, link="lte", near_prior_us=30_000)
+    made = scheduler_settings(config, links=["lte"], near_prior_us=30_000)
     assert (made.deadline_us, made.margin_us) == (150_000, 7_000)
     assert (made.fall_back_above_us, made.return_below_us) == (120_000, 60_000)
     assert (made.policy, made.hedge) == ("confidence", "immediate")
@@ -53,13 +53,13 @@ def test_every_word_of_the_file_that_concerns_it_reaches_the_scheduler(config: P
 
 
 def test_a_near_that_was_not_loaded_is_worth_nothing(config: PipelineConfig) -> None:
-    assert scheduler_settings(config, link="lte", near_prior_us=None).near_accuracy is None
+    assert scheduler_settings(config, links=["lte"], near_prior_us=None).near_accuracy is None
 
 
 def test_a_simulation_runs_the_settings_a_gateway_would(config: PipelineConfig) -> None:
     setup = set_up(config, link(name="trace"), assumed=Assumed(frames=10, near_us=30_000))
     prior_us = setup.settings.near_prior_us
-    assert setup.settings == scheduler_settings(config, link="lte", near_prior_us=prior_us)
+    assert setup.settings == scheduler_settings(config, links=["lte"], near_prior_us=prior_us)
 
 
 def test_a_stream_without_a_picture_yet_is_guessed_at_the_size_it_is_sent_in(config: PipelineConfig) -> None:
