@@ -47,8 +47,11 @@ class Decision:
         self._turn = 0
 
     def usable(self, way: FarWay) -> bool:
-        """Whether live frames may go this way at all."""
-        return way.breaker.connected and (way.breaker.in_budget or self._ignores_band)
+        """Whether live frames may go this way at all. A policy that ignores the band asks for it all the same while
+        another link is inside."""
+        if not way.breaker.connected:
+            return False
+        return way.breaker.in_budget or (self._ignores_band and not self._any_in_budget)
 
     def best(self, job: Job, *, fallback: float, now_us: int) -> Option | None:
         """The best option of positive value, None if near is worth more."""
@@ -108,6 +111,10 @@ class Decision:
         return None
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    @property
+    def _any_in_budget(self) -> bool:
+        return any(way.breaker.connected and way.breaker.in_budget for way in self._ways.values())
 
     def _on(self, way: FarWay, job: Job, fallback: float, floor: float, now_us: int) -> Option | None:
         """The best rung on one link, if it is worth more than `floor`."""

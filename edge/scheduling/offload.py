@@ -11,7 +11,7 @@ from edge.scheduling.decision import Decision, Option
 from edge.scheduling.far_way import FarWay
 from edge.scheduling.job import Job, Near
 from edge.scheduling.job_table import JobTable
-from edge.scheduling.policies import HEDGED, WITHOUT_FAR
+from edge.scheduling.policies import HEDGED, IGNORES_BAND, WITHOUT_FAR
 from edge.scheduling.settings import SchedulerSettings
 
 DUPLICATE_BURST_BYTES = 200_000
@@ -105,6 +105,8 @@ class Offload:
             if not job.far_hoped:
                 job.eager = True
                 job.far_reason = way.breaker.reason
+                if job.near is Near.NONE:
+                    self._resend(job, now_us)
                 self._table.settle(job, now_us)
 
     def due(self, job: Job, now_us: int) -> None:
@@ -151,7 +153,8 @@ class Offload:
 
     def _resend(self, job: Job, now_us: int) -> None:
         """Near cannot help: the payload may still make it over another link."""
-        if not job.size_bytes or not self._hedged:
+        far_only = self._settings.policy in IGNORES_BAND and len(self._ways) > 1
+        if not job.size_bytes or not (self._hedged or far_only):
             return
         option = self._decision.again(job, now_us)
         if option is not None:

@@ -116,6 +116,19 @@ def test_of_equally_good_links_the_one_with_the_busy_worker_is_left_alone():
     assert w.share(AnsweredBy.FAR, first_seq=51) >= 0.95
 
 
+def test_far_only_keeps_away_from_a_link_that_is_over_budget_while_another_is_not():
+    w = two_links(lte_rtt_us=45 * MS, policy="far_only", near_accuracy=None)
+    w.run_frames(20, every_us=FPS_25)
+    w.wires["cable"].rtt_us = lambda _: None
+    w.run_frames(100, every_us=FPS_25, first_seq=21)
+    assert w.share(AnsweredBy.FAR, first_seq=40) == 1.0
+    w.wires["lte"].rtt_us = lambda _: None
+    w.run_until(w.now_us + 1_000 * MS)
+    sent = len(w.sent_over)
+    w.run_frames(5, every_us=FPS_25, first_seq=121)
+    assert len(w.sent_over) > sent, "with both over budget it asks for far all the same"
+
+
 def test_a_link_over_budget_comes_back_while_another_carries_the_frames():
     w = two_links(lte_rtt_us=45 * MS)
 
@@ -277,3 +290,10 @@ def test_backfill_is_paid_from_the_same_data_budget():
     w.run_frames(20, every_us=FPS_25)
     assert w.sent_bytes == 0
     assert w.share(AnsweredBy.NEAR) == 1.0
+
+
+def test_a_data_budget_that_is_used_up_is_the_reason_an_answer_gives():
+    w = world(links=links("lte", bytes_per_hour=1_000_000))
+    w.scheduler.spent("lte", 950_000, w.now_us)
+    w.run_frames(5, every_us=FPS_25)
+    assert {give.reason for give in w.given.values()} == {"data budget used up"}

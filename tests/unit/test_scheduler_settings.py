@@ -7,6 +7,7 @@ import pytest
 from edge.config import PipelineConfig, load_pipeline
 from edge.scheduler_settings import scheduler_settings, stream_settings
 from edge.scheduling.rung import Rung
+from edge.scheduling.settings import LinkSettings
 from nearfar.simulation.recipe import Assumed, set_up
 from pipelines.result import Priority
 from protos.wire.session import StreamInfo
@@ -49,6 +50,27 @@ def test_every_word_of_the_file_that_concerns_it_reaches_the_scheduler(config: P
     assert made.ladder == (
         Rung(codec="jpeg", quality=80, scale=1.0, accuracy=0.98),
         Rung(codec="zstd", quality=0, scale=0.5, accuracy=0.9),
+    )
+
+
+def test_each_link_has_its_prices_and_frames_that_matter_may_go_over_two(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(
+        PIPELINE.replace(
+            'links: {lte: {url: "zmq://10.0.0.5:7440"}}',
+            "links:\n"
+            '  lte: {url: "zmq://10.0.0.5:7440", metered: true, data_budget: {per_hour: 200MB, per_day: 1GB}}\n'
+            '  cable: {url: "grpc://10.0.0.6:7443"}',
+        ).replace("  min_p:", "  duplicate: {priorities: [high, normal], share: 20%}\n  min_p:")
+    )
+    config = load_pipeline(tmp_path / "p.yaml")
+    made = scheduler_settings(config, links=["lte", "cable"], near_prior_us=None)
+    assert made.links == (
+        LinkSettings(name="lte", metered=True, bytes_per_hour=200_000_000, bytes_per_day=1_000_000_000),
+        LinkSettings(name="cable"),
+    )
+    assert (made.duplicate, made.duplicate_share) == (frozenset({Priority.HIGH, Priority.NORMAL}), 0.2)
+    assert scheduler_settings(config, links=["memory"], near_prior_us=None).links == (
+        LinkSettings(name="memory"),
     )
 
 

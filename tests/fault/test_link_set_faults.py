@@ -1,0 +1,131 @@
+"""Field cases of several links, with real processes: two workers of one record store, one of them lost in every way."""
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.rig import Answer, Process, Rig, free_port, rig
+
+LINKS = ("cable", "spare")
+
+
+class Pair:
+    """A gateway and two workers that share a record store; `by_link` of a link is the worker behind it."""
+
+    def __init__(self, made: Rig) -> None:
+        self.rig = made
+        self.ports = {"cable": made.port, "spare": free_port()}
+        self.by_link: dict[str, Process] = {}
+        for link in LINKS:
+            self.start(link)
+
+    def start(self, link: str) -> None:
+        self.rig.port = self.ports[link]
+        self.by_link[link] = self.rig.start_worker()
+
+    def start_agent(self, *arguments: str) -> None:
+        spare = f"links.spare={{url: 'zmq://127.0.0.1:{self.ports['spare']}'}}"
+        self.rig.start_agent("--set", spare, *arguments)
+
+    def wait_far_over(self, link: str, *, after: int, within_s: float = 10.0) -> list[Answer]:
+        def found() -> list[Answer]:
+            return [a for a in self.rig.answers[after:] if a["answered_by"] == "far" and a["link"] == link]
+
+        return eventually(found, within_s, f"a far answer over {link}: {self.tally(after)}")
+
+    def tally(self, after: int = 0) -> Counter[tuple[str, str]]:
+        return Counter((a["answered_by"], a["link"]) for a in self.rig.answers[after:])
+
+
+@contextmanager
+def pair(root: Path, **options: object) -> Iterator[Pair]:
+    with rig(root, **options) as made:
+        yield Pair(made)
+
+
+def test_a_lost_worker_costs_no_deadline_and_far_goes_on_over_the_other_link(tmp_path: Path):
+    """F01, F04: one is killed, comes back, then the other is frozen."""
+    with pair(tmp_path, deadline="400ms", near_delay="30ms") as two:
+        r = two.rig
+        two.start_agent()
+        r.wait_answers("far", 20)
+        before = len(r.answers)
+        two.by_link["cable"].kill()
+        r.wait_more(60)
+        assert len([a for a in r.answers[before:] if a["answered_by"] == "far"]) >= 50, two.tally(before)
+        assert {a["link"] for a in r.answers[before + 15 :] if a["answered_by"] == "far"} == {"spare"}
+        two.start("cable")
+        two.wait_far_over("cable", after=len(r.answers))
+        again = len(r.answers)
+        two.by_link["spare"].signal(signal.SIGSTOP)
+        r.wait_more(60)
+        assert len([a for a in r.answers[again:] if a["answered_by"] == "far"]) >= 45, two.tally(again)
+        two.by_link["spare"].signal(signal.SIGCONT)
+        two.wait_far_over("spare", after=len(r.answers))
+        summary = r.stop_agent()
+        assert all(a["on_time"] for a in r.seen), [a for a in r.seen if not a["on_time"]]
+        assert summary["frames"]["missed"] == 0
+        assert sum(summary["frames"]["shed"].values()) <= 1
+        assert set(summary["links"]) == set(LINKS)
+
+
+def test_both_workers_lost_and_one_back_loses_no_record_and_makes_none_twice(tmp_path: Path):
+    """F12, F25: what was answered near goes up over whichever link is there."""
+    with pair(tmp_path) as two:
+        r = two.rig
+        two.start_agent("--frames", "250")
+        r.wait_answers("far", 20)
+        before = len(r.answers)
+        for link in LINKS:
+            two.by_link[link].kill()
+        r.wait_answers("near", 40, after=before)
+        two.start("spare")
+        summary = r.finish_agent()
+        assert summary["outbox"]["pending"] == 0
+        assert summary["frames"]["missed"] == 0
+        r.stop_worker()
+        records = r.records()
+        assert sorted(records) == sorted(r.seen_identities())
+        assert len(records) == 250
+
+
+def test_a_worker_with_another_store_is_said_and_left_and_the_other_link_serves(tmp_path: Path):
+    with pair(tmp_path) as two:
+        r = two.rig
+        two.by_link["spare"].kill()
+        r.port = two.ports["spare"]
+        r.start_worker(store=tmp_path / "elsewhere")
+        two.start_agent()
+        r.wait_answers("far", 40)
+        summary = r.stop_agent()
+        assert r.agent is not None
+        log = r.agent.log.read_text()
+        refused = {link for link in LINKS if f"link {link}: not using this worker" in log}
+        assert len(refused) == 1
+        assert "give all workers of this agent one store.url" in log
+        served = {a["link"] for a in r.seen if a["answered_by"] == "far"}
+        assert served == set(LINKS) - refused
+        assert summary["frames"]["missed"] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_without_near_a_lost_worker_costs_only_what_was_on_its_way(tmp_path: Path, number: signal.Signals):
+    with pair(tmp_path, policy="far_only", deadline="400ms") as two:
+        r = two.rig
+        two.start_agent()
+        r.wait_answers("far", 20)
+        before = len(r.answers)
+        lost = two.by_link["cable"]
+        if number is signal.SIGKILL:
+            lost.kill()
+        else:
+            lost.signal(number)
+        r.wait_more(80)
+        late = [a for a in r.answers[before + 20 :] if not a["on_time"]]
+        assert late == [], two.tally(before)
+        r.stop_agent()
