@@ -52,7 +52,7 @@ def test_a_nat_that_forgets_the_connection_is_noticed_by_pings_and_far_is_back_o
     tmp_path: Path, kind: str
 ) -> None:
     """F05, F30: both ends believe in a connection that carries nothing any more."""
-    with Switch() as switch, rig(tmp_path, link=kind, link_port=switch.port, deadline="300ms") as r:
+    with Switch() as switch, rig(tmp_path, link=kind, link_port=switch.port) as r:
         switch.target = r.port
         r.start_worker()
         r.start_agent()
