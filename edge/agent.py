@@ -177,6 +177,10 @@ class Agent:
             now_us=monotonic_us(),
         )
 
+    def degraded(self) -> list[str]:
+        """Why nothing is answered far, by link, while there are links and no frame may go over any of them."""
+        return readiness.without_far(self.dispatcher.sights)
+
     def summary(self) -> dict[str, object]:
         """The laws as numbers that add up, and what follows from them."""
         return {

@@ -13,6 +13,7 @@ from edge.dispatcher import Dispatcher
 from edge.latency import Histogram, LatencyTally
 from edge.link_sight import LinkSight
 from edge.outbox.stats import OutboxStats
+from edge.readiness import without_far
 from edge.sinks.base import SinkThread
 from pipelines.result import AnsweredBy, ShedReason
 from protos.wire.session import RejectReason
@@ -62,7 +63,7 @@ class Vitals:
     @property
     def degraded(self) -> bool:
         """Whether there are links and no frame may go over any of them."""
-        return bool(self.links) and not any(link.offloads for link in self.links)
+        return bool(without_far(self.links))
 
     @property
     def unaccounted(self) -> int:
