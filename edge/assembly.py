@@ -34,7 +34,7 @@ from pipelines.detectors.kinds import DETECTORS
 from pipelines.frame import Frame, FrameId
 from pipelines.labels import LabelSpace
 from pipelines.runtime import monotonic_us
-from protos.wire.bulk import BulkBatch
+from protos.wire.messages import ToWorker
 
 log = logging.getLogger(__name__)
 
@@ -95,8 +95,8 @@ class _Reports:
     def encoded(self, encoded: Encoded) -> None:
         self.to.encoded(encoded)
 
-    def send_bulk(self, batch: BulkBatch) -> Sent:
-        return self.bulk.send(batch)
+    def send_bulk(self, message: ToWorker) -> Sent:
+        return self.bulk.send(message)
 
 
 def assemble(

@@ -36,7 +36,7 @@ class LinkConfig(Block):
     url: str = Field(description="zmq://HOST:PORT or grpc://HOST:PORT")
     metered: bool = Field(
         False,
-        description="bytes cost money: asked rarely while it is bad, and records go another way if there is one",
+        description="bytes cost money: used for what no other link can do as well, asked rarely while it is bad",
     )
     data_budget: DataBudgetConfig | None = Field(
         None, description="spent, nothing but pings is sent until it refills; left out: no bound"

@@ -16,6 +16,8 @@ from edge.scheduling.settings import SchedulerSettings
 
 AS_GOOD = 0.01
 """Links whose best values are this close are equally good; then the earlier completion counts."""
+METERED_WORTH = 0.05
+"""How much more accuracy a link that costs money has to be worth than one that does not."""
 
 
 class Option(NamedTuple):
@@ -38,6 +40,7 @@ class Decision:
     def __init__(self, settings: SchedulerSettings, ways: Mapping[str, FarWay]) -> None:
         self._settings = settings
         self._ways = ways
+        self._free_first = sorted(ways.values(), key=lambda way: way.metered)
         self._value = POLICIES[settings.policy]
         self._timed = settings.policy in HEDGED
         self._ignores_band = settings.policy in IGNORES_BAND
@@ -57,11 +60,16 @@ class Decision:
         """The best option of positive value, None if near is worth more."""
         options: list[Option] = []
         floor = 0.0
-        for way in self._ways.values():
+        pays = False
+        for way in self._free_first:
             if not self.usable(way):
                 continue
+            if way.metered and not pays and options:
+                floor = max(option.value for option in options) + METERED_WORTH
             option = self._on(way, job, fallback, floor, now_us)
             if option is not None:
+                if way.metered and not pays:
+                    pays, options = True, []  # worth its money: those that cost none are no match
                 options.append(option)
                 floor = max(floor, option.value - AS_GOOD)
         return self._of_two(options) if len(options) > 1 else (options[0] if options else None)

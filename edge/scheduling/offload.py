@@ -128,7 +128,7 @@ class Offload:
 
     def _add_twins(self, job: Job, option: Option, now_us: int) -> None:
         """The same payload over another link: for frames that matter, paid for by what was sent before, and
-        now and then to learn whether a link is back."""
+        now and then to learn whether a link is back, or whether one that costs nothing would do as well."""
         if len(self._ways) < 2:
             return
         self._duplicate_bytes = min(
@@ -140,11 +140,13 @@ class Offload:
             if second is not None:
                 self._duplicate_bytes -= option.size_bytes
                 self._take(job, second, now_us)
+        pays = self._ways[option.link].metered
         for way in self._ways.values():
-            if way.name in job.flights or not way.breaker.probe_due(now_us):
+            if way.name in job.flights:
                 continue
-            room = way.room_bytes(job.priority, now_us) >= option.size_bytes
-            if room and way.idle_for(SPARE_PROBE_EVERY_US, now_us):
+            asks = way.breaker.probe_due(now_us) and way.idle_for(SPARE_PROBE_EVERY_US, now_us)
+            learns = pays and not way.metered and self._decision.usable(way) and way.sample_due(now_us)
+            if (asks or learns) and way.room_bytes(job.priority, now_us) >= option.size_bytes:
                 way.take(job, size_bytes=option.size_bytes, probe=True, forced=True, now_us=now_us)
 
     def _send(self, job: Job, way: FarWay, budget_us: int, now_us: int) -> None:

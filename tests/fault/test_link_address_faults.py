@@ -35,7 +35,8 @@ PIPELINE = """\
 version: 1
 agent: gateway
 state_dir: {root}/gateway
-deadline: 200ms
+deadline: 1s
+rtt_budget: {{fall_back_above: 200ms, return_below: 100ms}}
 streams:
   cam: {{source: {{kind: synthetic, size: 320x240, fps: 25}}}}
 near: {{detector: {{kind: synthetic, delay: 10ms}}}}

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from edge.scheduling import actions
+from edge.scheduling.settings import LinkSettings
 from pipelines.result import AnsweredBy, Priority
 from tests.support.virtual import LADDER, MS, World, links, world
 
@@ -273,6 +274,37 @@ def test_a_metered_link_comes_back_all_the_same():
     w.rtt_us = lambda _: 20 * MS
     w.run_frames(600, every_us=FPS_25, first_seq=501)
     assert w.share(AnsweredBy.FAR, first_seq=1075) >= 0.95
+
+
+def paid_and_free(*, free_rtt_us: int) -> World:
+    """A quick link that costs money, and one that does not."""
+    w = world(
+        connect=False,
+        ladder=LADDER,
+        links=(LinkSettings(name="lte", metered=True), LinkSettings(name="cable")),
+    )
+    w.wires["cable"].rtt_us = lambda _: free_rtt_us
+    w.connect()
+    w.run_until(w.now_us + 300 * MS)
+    return w
+
+
+def test_a_link_that_costs_nothing_carries_the_frames_although_another_is_a_little_quicker():
+    w = paid_and_free(free_rtt_us=35 * MS)
+    w.run_frames(100, every_us=FPS_25)
+    assert {link for _, key, link in w.sent_over if key[1] > 50} == {"cable"}
+    assert w.share(AnsweredBy.FAR) >= 0.95
+    assert w.late() == []
+
+
+def test_a_metered_link_carries_them_when_the_other_could_not_in_time():
+    w = paid_and_free(free_rtt_us=35 * MS)
+    w.run_frames(30, every_us=FPS_25)
+    w.wires["cable"].rtt_us = lambda _: None
+    w.run_frames(100, every_us=FPS_25, first_seq=31)
+    assert {link for _, key, link in w.sent_over if key[1] > 60} <= {"lte"}
+    assert w.share(AnsweredBy.FAR, first_seq=60) >= 0.95
+    assert w.late() == []
 
 
 def test_a_data_budget_is_never_exceeded_by_frames_and_near_answers_the_rest():
