@@ -44,6 +44,17 @@ class Pair:
 
         eventually(told, within_s, f"link {link} in budget")
 
+    @property
+    def carrier(self) -> str:
+        """The link the last far answer came over."""
+        return str([a["link"] for a in self.rig.answers if a["answered_by"] == "far"][-1])
+
+    def assert_far_went_on(self, after: int, *, without: str) -> None:
+        """All but the frames that were on their way, and the next few, were answered far over the other link."""
+        far = [a["link"] for a in self.rig.answers[after + 20 :] if a["answered_by"] == "far"]
+        assert without not in far
+        assert len(far) >= 30, self.tally(after)
+
     def tally(self, after: int = 0) -> Counter[tuple[str, str]]:
         return Counter((a["answered_by"], a["link"]) for a in self.rig.answers[after:])
 
@@ -55,28 +66,29 @@ def pair(root: Path, **options: object) -> Iterator[Pair]:
 
 
 def test_a_lost_worker_costs_no_deadline_and_far_goes_on_over_the_other_link(tmp_path: Path):
-    """F01, F04: one is killed, comes back, then the other is frozen."""
+    """F01, F04: the worker that answers is killed and comes back, then the one that answers is frozen."""
     with pair(tmp_path) as two:
         r = two.rig
         two.start_agent()
         r.wait_answers("far", 20)
+        killed = two.carrier
         before = len(r.answers)
-        two.by_link["cable"].kill()
+        two.by_link[killed].kill()
         r.wait_more(60)
-        assert len([a for a in r.answers[before:] if a["answered_by"] == "far"]) >= 50, two.tally(before)
-        assert {a["link"] for a in r.answers[before + 15 :] if a["answered_by"] == "far"} == {"spare"}
-        two.start("cable")
-        two.wait_in_budget("cable")
+        two.assert_far_went_on(before, without=killed)
+        two.start(killed)
+        two.wait_in_budget(killed)
+        frozen = two.carrier
         again = len(r.answers)
-        two.by_link["spare"].signal(signal.SIGSTOP)
+        two.by_link[frozen].signal(signal.SIGSTOP)
         r.wait_more(60)
-        assert len([a for a in r.answers[again:] if a["answered_by"] == "far"]) >= 45, two.tally(again)
-        two.by_link["spare"].signal(signal.SIGCONT)
-        two.wait_in_budget("spare")
-        summary = r.stop_agent()
+        two.assert_far_went_on(again, without=frozen)
+        two.by_link[frozen].signal(signal.SIGCONT)
+        two.wait_in_budget(frozen)
+        summary = r.stop_agent(within_s=5.0)
         assert all(a["on_time"] for a in r.seen), [a for a in r.seen if not a["on_time"]]
         assert summary["frames"]["missed"] == 0
-        assert sum(summary["frames"]["shed"].values()) <= 1
+        assert sum(summary["frames"]["shed"].values()) <= 3
         assert set(summary["links"]) == set(LINKS)
 
 
@@ -124,14 +136,15 @@ def test_without_near_a_lost_worker_costs_only_what_was_on_its_way(tmp_path: Pat
         r = two.rig
         two.start_agent()
         r.wait_answers("far", 20)
+        carrier = two.carrier
         before = len(r.answers)
-        lost = two.by_link["cable"]
+        lost = two.by_link[carrier]
         if number is signal.SIGKILL:
             lost.kill()
         else:
             lost.signal(number)
         r.wait_more(80)
         after = r.answers[before + 20 :]
-        assert {a["link"] for a in after if a["answered_by"] == "far"} == {"spare"}
+        assert carrier not in {a["link"] for a in after if a["answered_by"] == "far"}
         assert sum(not a["on_time"] for a in after) <= 2, two.tally(before)
         r.stop_agent()
