@@ -88,7 +88,7 @@ def test_a_lost_worker_costs_no_deadline_and_far_goes_on_over_the_other_link(tmp
         summary = r.stop_agent(within_s=5.0)
         assert all(a["on_time"] for a in r.seen), [a for a in r.seen if not a["on_time"]]
         assert summary["frames"]["missed"] == 0
-        assert sum(summary["frames"]["shed"].values()) <= 3
+        assert sum(summary["frames"]["shed"].values()) <= 0.05 * summary["frames"]["captured"]
         assert set(summary["links"]) == set(LINKS)
 
 
