@@ -54,7 +54,6 @@ class AnswerDesk:
         far_model: str,
         near_name: str,
         near_sha256: str,
-        link_name: str,
         sinks: Sequence[AnswerSink],
         frame_log: FrameLog | None,
         clock_us: Callable[[], int],
@@ -67,7 +66,6 @@ class AnswerDesk:
         self._far_model = far_model
         self._near_name = near_name
         self._near_sha256 = near_sha256
-        self._link_name = link_name
         self._sinks = sinks
         self._frame_log = frame_log
         self._clock_us = clock_us
@@ -83,14 +81,17 @@ class AnswerDesk:
     def frame_id(self, stream: str, seq: int) -> FrameId:
         return FrameId(self._identity.agent, self._identity.run, stream, seq)
 
-    def choose_model(self, welcome: Welcome) -> ModelInfo:
+    def model_in(self, welcome: Welcome) -> ModelInfo:
         """The far model of this pipeline: the one asked for, else the first, which is the worker's choice."""
         for model in welcome.models:
             if not self._far_model or model.name == self._far_model:
-                self.far_chosen = model
-                self._check_labels(model)
                 return model
         raise Fatal(f"the worker welcomed this agent without the model {self._far_model!r}")
+
+    def use_model(self, model: ModelInfo) -> None:
+        """Far answers are this model's from now on."""
+        self.far_chosen = model
+        self._check_labels(model)
 
     def record(self, pending: Pending, scheduler: Scheduler) -> Record:
         """The record of an answer that is committed before the sinks see it."""
@@ -175,7 +176,7 @@ class AnswerDesk:
                 captured_us=frame.captured_us,
                 accepted_us=pending.accepted_us,
                 encode_us=pending.encode_us,
-                sent_us=pending.sent_us,
+                sent_us=pending.sent_over.get(give.link, pending.sent_us),
                 arrived_us=pending.far_arrived_us,
                 released_us=now_us,
                 size_bytes=len(pending.payload or b""),
@@ -211,7 +212,7 @@ class AnswerDesk:
             model_sha256=sha256,
             priority=pending.priority,
             reason=give.reason,
-            link=self._link_name if offloaded else "",
+            link=give.link if give.by is AnsweredBy.FAR else ",".join(pending.sent_over),
             encoding=pending.encoding if offloaded else None,
             timing_us=timing,
         )

@@ -4,17 +4,19 @@ import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from edge.answers import AnswerDesk
+from edge.bulk_way import BulkWay
 from edge.capture.streams import Streams
 from edge.config import PipelineConfig
 from edge.counters import Counters
 from edge.dispatcher import Dispatcher
 from edge.encoder import Encoded, Encoder
+from edge.far_ports import FarPorts
 from edge.identity import Identity, StateDir
 from edge.latency import LatencyTally
-from edge.link_log import LinkLog
 from edge.links.base import Link, Sent
 from edge.links.kinds import LINKS
 from edge.near import NearRun, NearRunner, warm_up
@@ -22,7 +24,7 @@ from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
 from edge.run_dir import RunDir
-from edge.scheduler_settings import scheduler_settings, stream_settings
+from edge.scheduler_settings import link_settings, scheduler_settings, stream_settings
 from edge.scheduling.scheduler import Scheduler
 from edge.sinks.base import SinkThread
 from edge.sinks.threads import build_sinks
@@ -32,8 +34,7 @@ from pipelines.detectors.kinds import DETECTORS
 from pipelines.frame import Frame, FrameId
 from pipelines.labels import LabelSpace
 from pipelines.runtime import monotonic_us
-from protos.wire.bulk import BulkBatch
-from protos.wire.session import Lane
+from protos.wire.messages import ToWorker
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class Parts:
     state: StateDir
     identity: Identity
     streams: Streams
-    link: Link | None
+    links: Sequence[Link]
     near: NearRunner | None
     encoder: Encoder | None
     run_dir: RunDir | None
@@ -68,6 +69,7 @@ class _Reports:
     """What parts report to before there is a dispatcher, which is made last; nothing happens until it is started."""
 
     to: Dispatcher
+    bulk: BulkWay
 
     def offered(self, stream: str) -> None:
         self.to.offered(stream)
@@ -93,18 +95,21 @@ class _Reports:
     def encoded(self, encoded: Encoded) -> None:
         self.to.encoded(encoded)
 
+    def send_bulk(self, message: ToWorker) -> Sent:
+        return self.bulk.send(message)
+
 
 def assemble(
     config: PipelineConfig,
     *,
     run_dir: Path | None,
     max_frames: int | None,
-    link: Link | None,
+    links: Sequence[Link] | None,
     cancel: CancelToken,
 ) -> Parts:
     """Everything an agent is made of, joined; see `Agent` for the arguments and what is raised.
 
-    A link that is passed in stays its owner's when something fails.
+    Links that are passed in stay their owner's when something fails.
     """
     reports = _Reports()
     with ExitStack() as opened:
@@ -123,11 +128,9 @@ def assemble(
             clock_us=monotonic_us,
         )
         opened.callback(streams.close, lambda: LEAVE_WITHIN_S)
-        if link is None and (link := _build_link(config)) is not None:
-            opened.callback(link.close)
-        detector, near_prior_us = _load_near(
-            config, streams=streams, has_link=link is not None, cancel=cancel
-        )
+        if links is None:
+            links = _build_links(config, opened)
+        detector, near_prior_us = _load_near(config, streams=streams, has_link=bool(links), cancel=cancel)
         # After the model, which may take long and be cancelled: these set an earlier run aside, and hold a socket
         # that others connect to.
         run = None if run_dir is None else RunDir(run_dir, clock_us=monotonic_us)
@@ -148,7 +151,12 @@ def assemble(
             run=identity.run,
             clock_us=monotonic_us,
             on_committed=reports.committed,
-            send=lambda batch: _send_bulk(link, batch),
+            send=reports.send_bulk,
+        )
+        bulk = reports.bulk = BulkWay(
+            links,
+            metered={link.name: link_settings(config, link.name).metered for link in links},
+            outbox=outbox,
         )
         near = (
             None
@@ -162,7 +170,7 @@ def assemble(
         )
         encoder = (
             None
-            if link is None
+            if not links
             else Encoder(
                 [CODECS[rung.codec].resolve().from_config(rung) for rung in config.scheduler.ladder],
                 done=reports.encoded,
@@ -176,7 +184,6 @@ def assemble(
             far_model=config.far.model,
             near_name=detector.name if detector is not None else "",
             near_sha256=detector.sha256 if detector is not None else "",
-            link_name="" if link is None else link.name,
             sinks=[*sinks, latency],
             in_order=sinks,
             frame_log=run,
@@ -184,28 +191,45 @@ def assemble(
         )
         settings = scheduler_settings(
             config,
-            link=NO_LINK if link is None else link.name,
+            links=[link.name for link in links] or [NO_LINK],
             near_prior_us=None if detector is None else near_prior_us,
         )
+        scheduler = Scheduler(settings, stream_settings(config, streams.infos))
+        far = (
+            None
+            if encoder is None
+            else partial(
+                FarPorts,
+                links=links,
+                bulk=bulk,
+                encoder=encoder,
+                scheduler=scheduler,
+                outbox=outbox,
+                desk=desk,
+                counters=counters,
+                streams=streams.ports,
+                clock_us=monotonic_us,
+                near=near is not None,
+                write_link=None if run is None else run.link,
+            )
+        )
         dispatcher = reports.to = Dispatcher(
-            scheduler=Scheduler(settings, stream_settings(config, streams.infos)),
+            scheduler=scheduler,
             deadline_us=config.deadline,
             streams=streams.ports,
             near=near,
-            encoder=encoder,
-            link=link,
+            far=far,
             outbox=outbox,
             desk=desk,
             counters=counters,
             clock_us=monotonic_us,
-            link_log=None if run is None else LinkLog(write=run.link),
         )
         opened.pop_all()
     return Parts(
         state=state,
         identity=identity,
         streams=streams,
-        link=link,
+        links=links,
         near=near,
         encoder=encoder,
         run_dir=run,
@@ -223,17 +247,16 @@ def label_space(config: PipelineConfig) -> LabelSpace | None:
     return None if config.labels is None else LabelSpace(config.labels, config.label_map)
 
 
-def _build_link(config: PipelineConfig) -> Link | None:
+def _build_links(config: PipelineConfig, opened: ExitStack) -> list[Link]:
+    """In the order of the file; each is closed with `opened`."""
+    links: list[Link] = []
     for name, link in config.links.items():
         made: Link = LINKS[link.url.partition("://")[0]].resolve()(
             name=name, url=link.url, clock_us=monotonic_us
         )
-        return made
-    return None
-
-
-def _send_bulk(link: Link | None, batch: BulkBatch) -> Sent:
-    return Sent.DOWN if link is None else link.send(batch, lane=Lane.BULK)
+        opened.callback(made.close)
+        links.append(made)
+    return links
 
 
 def _load_near(

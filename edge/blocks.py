@@ -53,6 +53,15 @@ class HedgeConfig(Block):
         return margin_us
 
 
+class DuplicateConfig(Block):
+    """Frames that go over two links at once; the first answer counts."""
+
+    priorities: Annotated[
+        tuple[Annotated[Priority, Field(strict=False)], ...], Field(strict=False, min_length=1)
+    ] = Field((Priority.HIGH,), description="of the streams whose frames are sent twice")
+    share: Fraction = Field(0.1, gt=0, description="at most so much of the bytes of pictures is sent twice")
+
+
 class SchedulerConfig(Block):
     """Who answers which frame."""
 
@@ -64,6 +73,9 @@ class SchedulerConfig(Block):
     hedge: HedgeConfig = HedgeConfig()
     min_p: Fraction = Field(0.25, description="least probability of being on time that is worth sending")
     byte_price: float = Field(0.0015, ge=0, description="accuracy per kB")
+    duplicate: DuplicateConfig | None = Field(
+        None, description="send frames that matter over two links; left out: each frame goes over one"
+    )
 
     @field_validator("ladder")
     @classmethod

@@ -29,6 +29,7 @@ from pipelines.listen import HttpConfig
 from pipelines.units import Duration, Fraction, Microseconds, Size, duration, size
 
 MAX_STREAMS = 16
+MAX_LINKS = 4
 
 
 class RttBudget(Block):
@@ -142,8 +143,9 @@ class PipelineConfig(Block):
     streams: Annotated[dict[Name, StreamConfig], Field(min_length=1, max_length=MAX_STREAMS)]
     near: NearConfig | None = Field(None, description="left out: nothing is answered near")
     far: FarConfig = FarConfig()
-    links: dict[Name, LinkConfig] = Field(
-        default_factory=dict, description="ways to a worker; at most one now"
+    links: Annotated[dict[Name, LinkConfig], Field(max_length=MAX_LINKS)] = Field(
+        default_factory=dict,
+        description="ways to workers that share one record store; each frame goes the best way at its time",
     )
     scheduler: SchedulerConfig = SchedulerConfig()
     outbox: OutboxConfig = OutboxConfig()
@@ -176,8 +178,6 @@ class PipelineConfig(Block):
     def _fits_together(self) -> Self:
         faults: list[tuple[tuple[str | int, ...], str]] = []
         policy = self.scheduler.policy
-        if len(self.links) > 1:
-            faults.append((("links",), "several links are not built yet; keep one"))
         if policy in ("near_only", "confidence") and self.near is None:
             faults.append((("scheduler", "policy"), f"{policy} needs a `near` detector"))
         if policy == "far_only" and not self.links:
@@ -188,6 +188,8 @@ class PipelineConfig(Block):
             faults.append((("labels",), "a label is given twice"))
         faults += self._label_map_faults()
         faults += name_faults([(sink.kind, sink) for sink in self.sinks])
+        if self.scheduler.duplicate is not None and len(self.links) < 2:
+            faults.append((("scheduler", "duplicate"), "needs a second link to send a frame over"))
         if self.scheduler.hedge.margin * 2 > self.deadline:
             faults.append((("scheduler", "hedge", "margin"), "takes more than half of the deadline"))
         if faults:
@@ -223,6 +225,10 @@ def load_pipeline(path: Path | str, overrides: Sequence[str] = ()) -> PipelineCo
 def warnings(config: PipelineConfig) -> list[str]:
     """What is allowed and probably not meant, one sentence each."""
     said = unencrypted(config.sinks)
+    urls = [link.url for link in config.links.values()]
+    for url in dict.fromkeys(url for url in urls if urls.count(url) > 1):
+        names = " and ".join(name for name, link in config.links.items() if link.url == url)
+        said.append(f"links {names} lead to the same address {url}: give each worker a link of its own")
     if config.near is None:
         said.append("no near detector: a frame the link cannot carry in time is answered as missed")
     if not config.links:

@@ -14,12 +14,10 @@ from dataclasses import replace
 from edge.answers import AnswerDesk
 from edge.counters import Counters
 from edge.enactor import Enactor
-from edge.encoder import Encoded, Encoder
-from edge.link_log import LinkLog
+from edge.encoder import Encoded
+from edge.far_ports import FarPorts
 from edge.link_sight import LinkSight
-from edge.link_words import LinkWords
-from edge.links.base import Link, LinkEvent
-from edge.lookout import Lookout
+from edge.links.base import LinkEvent
 from edge.near import NearRun, NearRunner
 from edge.outbox.port import Outbox
 from edge.pending import Pending
@@ -37,7 +35,8 @@ LONGEST_WAIT_US = 250_000
 
 
 class Dispatcher(threading.Thread):
-    """Public methods may be called from any thread; all but `run` only enqueue, or count."""
+    """Public methods may be called from any thread; all but `run` only enqueue, or count. `far` makes the links' side
+    over the frames that are open, None = there is no link."""
 
     def __init__(
         self,
@@ -46,13 +45,11 @@ class Dispatcher(threading.Thread):
         deadline_us: int,
         streams: Sequence[StreamPort],
         near: NearRunner | None,
-        encoder: Encoder | None,
-        link: Link | None,
+        far: Callable[[Mapping[Key, Pending]], FarPorts] | None,
         outbox: Outbox,
         desk: AnswerDesk,
         counters: Counters,
         clock_us: Callable[[], int],
-        link_log: LinkLog | None = None,
     ) -> None:
         super().__init__(name="dispatcher", daemon=True)
         self.scheduler = scheduler
@@ -72,12 +69,11 @@ class Dispatcher(threading.Thread):
         self.idle = threading.Event()
         # For other threads: when this one last turned, 0 = not yet.
         self.turned_us = 0
+        self.far = None if far is None else far(self._pending)
         self._enactor = Enactor(
             scheduler=scheduler,
-            streams=streams,
             near=near,
-            encoder=encoder,
-            link=link,
+            far=self.far,
             outbox=outbox,
             desk=desk,
             counters=counters,
@@ -85,13 +81,6 @@ class Dispatcher(threading.Thread):
             pending=self._pending,
             clock_us=clock_us,
         )
-        self.far = self._enactor.far
-        self._lookout: Lookout | None = None
-        if self.far is not None:
-            words = LinkWords(near=near is not None)
-            self._lookout = Lookout(
-                self.far, scheduler=scheduler, outbox=outbox, link_log=link_log, link_words=words
-            )
 
     # -- reports from other threads -----------------------------------------------------------------------
 
@@ -125,8 +114,9 @@ class Dispatcher(threading.Thread):
     def committed(self, frame_id: FrameId) -> None:
         self._inbox.put(lambda: self._on_committed((frame_id.stream, frame_id.seq)))
 
-    def link_event(self, event: LinkEvent) -> None:
-        self._inbox.put(lambda: self._on_link(event))
+    def link_event(self, link: str, event: LinkEvent) -> None:
+        """Something happened on the link of this name."""
+        self._inbox.put(lambda: self._on_link(link, event))
 
     def drain(self) -> None:
         """Take nothing new: frames in slots are shed as `stopping`, accepted ones are still answered."""
@@ -180,8 +170,8 @@ class Dispatcher(threading.Thread):
             for stream in self.scheduler.by_claim(self._waiting, now_us):
                 self._take(stream)
         self.turned_us = now_us
-        if self._lookout is not None:
-            self._lookout.turn(now_us)
+        if self.far is not None:
+            self.far.look(now_us)
         if self._pending or self._waiting:
             self.idle.clear()
         elif self._inbox.empty():
@@ -272,9 +262,9 @@ class Dispatcher(threading.Thread):
             self.scheduler.wake_up.commit_took(now_us - pending.given_us)
         self._enactor.do(self.scheduler.committed(key, now_us))
 
-    def _on_link(self, event: LinkEvent) -> None:
+    def _on_link(self, link: str, event: LinkEvent) -> None:
         if self.far is not None:
-            self._enactor.do(self.far.happened(event))
+            self._enactor.do(self.far.happened(link, event))
 
     # -- the end ------------------------------------------------------------------------------------------
 
@@ -295,9 +285,9 @@ class Dispatcher(threading.Thread):
         self._over = True
 
     @property
-    def sight(self) -> LinkSight | None:
-        """The link as it was seen last; None without one, and before the first look."""
-        return None if self._lookout is None else self._lookout.sight
+    def sights(self) -> Sequence[LinkSight]:
+        """The links as they were seen last; none before the first look."""
+        return () if self.far is None else self.far.sights
 
     @property
     def pending_frames(self) -> int:

@@ -8,16 +8,13 @@ from collections.abc import Callable, Sequence
 
 from edge.answers import AnswerDesk
 from edge.counters import Counters
-from edge.encoder import Encoder
-from edge.far_port import FarPort
-from edge.links.base import Link
+from edge.far_ports import FarPorts
 from edge.near import NearRunner
 from edge.outbox.port import Outbox
 from edge.pending import Pending
 from edge.scheduling import actions
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
-from edge.stream_port import StreamPort
 from edge.unasked import Unasked
 from pipelines.result import Status
 
@@ -32,10 +29,8 @@ class Enactor:
         self,
         *,
         scheduler: Scheduler,
-        streams: Sequence[StreamPort],
         near: NearRunner | None,
-        encoder: Encoder | None,
-        link: Link | None,
+        far: FarPorts | None,
         outbox: Outbox,
         desk: AnswerDesk,
         counters: Counters,
@@ -44,19 +39,7 @@ class Enactor:
         clock_us: Callable[[], int],
     ) -> None:
         self.scheduler = scheduler
-        self.far: FarPort | None = None
-        if link is not None and encoder is not None:
-            self.far = FarPort(
-                link=link,
-                encoder=encoder,
-                scheduler=scheduler,
-                outbox=outbox,
-                desk=desk,
-                counters=counters,
-                streams=streams,
-                pending=pending,
-                clock_us=clock_us,
-            )
+        self.far = far
         self.counters = counters
         self._near = near
         self._unasked = unasked
@@ -80,10 +63,16 @@ class Enactor:
 
     def _act(self, action: actions.Action) -> None:
         match action:
-            case actions.Encode() | actions.SendFrame() | actions.CancelFar():
-                self._act_far(action)
-            case actions.SendPing() | actions.OpenFresh():
-                self._act_far(action)
+            case (
+                actions.Encode()
+                | actions.SendFrame()
+                | actions.CancelFar()
+                | actions.SendPing()
+                | actions.OpenFresh()
+            ):
+                # Without a link nothing asks for far: far_only is refused by the configuration then.
+                if self.far is not None:
+                    self.do(self.far.act(action))
             case actions.StartNear(key, due_us):
                 assert self._near is not None  # noqa: S101 - the scheduler has a near only if we do
                 pending = self._pending[key]
@@ -101,23 +90,6 @@ class Enactor:
                     self._unasked.shed(lost.frame, reason)
             case actions.LateFar((stream, seq)):
                 self._late_far(stream, seq)
-
-    def _act_far(self, action: actions.FarAction) -> None:
-        far = self.far
-        if far is None:
-            # far_only without a link is refused by the configuration; nothing else asks for far.
-            return
-        match action:
-            case actions.Encode(key, rung):
-                far.encode(key, rung)
-            case actions.SendFrame():
-                self.do(far.send(action))
-            case actions.CancelFar(key):
-                far.cancel(key)
-            case actions.SendPing(_, nonce):
-                far.ping(nonce)
-            case actions.OpenFresh():
-                far.open_fresh()
 
     def _give(self, give: actions.Give) -> None:
         pending = self._pending[give.key]

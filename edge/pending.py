@@ -1,6 +1,6 @@
 """What the dispatcher holds of one accepted frame until its answer is out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edge.near import NearRun
 from edge.scheduling.actions import Give
@@ -12,7 +12,8 @@ from protos.wire.live import Result
 @dataclass(slots=True, kw_only=True, eq=False)
 class Pending:
     """Times in µs of the gateway's monotonic clock, 0 = has not happened. `priority` is that of the moment it was
-    accepted; `rung` the one its payload was ordered at last, an index into the ladder, None = not ordered."""
+    accepted; `rung` the one its payload was ordered at last, an index into the ladder, None = not ordered; `sent_over`
+    says over which links it went, and when."""
 
     frame: Frame
     deadline_us: int
@@ -22,7 +23,6 @@ class Pending:
     payload: bytes | None = None
     encoding: Encoding | None = None
     encode_us: int = 0
-    sent_us: int = 0
     near_due_us: int = 0
     near: NearRun | None = None
     far: Result | None = None
@@ -30,3 +30,9 @@ class Pending:
     give: Give | None = None
     given_us: int = 0
     recorded_on_time: bool = False
+    sent_over: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def sent_us(self) -> int:
+        """When it left first, 0 = it did not."""
+        return min(self.sent_over.values(), default=0)

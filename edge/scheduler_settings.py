@@ -22,8 +22,24 @@ def rung_of(step: RungConfig) -> Rung:
     )
 
 
-def scheduler_settings(config: PipelineConfig, *, link: str, near_prior_us: int | None) -> SchedulerSettings:
-    """`link` names the one far way; `near_prior_us`: how long near takes to begin with, None = there is no near."""
+def link_settings(config: PipelineConfig, name: str) -> LinkSettings:
+    """Of the link called `name`; one the file does not know costs nothing."""
+    link = config.links.get(name)
+    if link is None:
+        return LinkSettings(name=name)
+    budget = link.data_budget
+    return LinkSettings(
+        name=name,
+        metered=link.metered,
+        bytes_per_hour=None if budget is None else budget.per_hour,
+        bytes_per_day=None if budget is None else budget.per_day,
+    )
+
+
+def scheduler_settings(
+    config: PipelineConfig, *, links: Sequence[str], near_prior_us: int | None
+) -> SchedulerSettings:
+    """`links` names the far ways; `near_prior_us`: how long near takes to begin with, None = there is no near."""
     step = config.scheduler
     near = config.near if near_prior_us is not None else None
     return SchedulerSettings(
@@ -34,7 +50,9 @@ def scheduler_settings(config: PipelineConfig, *, link: str, near_prior_us: int 
         min_p=step.min_p,
         byte_price=step.byte_price,
         ladder=tuple(rung_of(rung) for rung in step.ladder),
-        links=(LinkSettings(name=link),),
+        links=tuple(link_settings(config, name) for name in links),
+        duplicate=frozenset() if step.duplicate is None else frozenset(step.duplicate.priorities),
+        duplicate_share=0.0 if step.duplicate is None else step.duplicate.share,
         near_accuracy=None if near is None else near.accuracy,
         near_prior_us=near_prior_us or 0,
         fall_back_above_us=config.rtt_budget.fall_back_above,

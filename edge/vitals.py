@@ -13,6 +13,7 @@ from edge.dispatcher import Dispatcher
 from edge.latency import Histogram, LatencyTally
 from edge.link_sight import LinkSight
 from edge.outbox.stats import OutboxStats
+from edge.readiness import without_far
 from edge.sinks.base import SinkThread
 from edge.sinks.queue import QueueSight
 from pipelines.result import AnsweredBy, ShedReason
@@ -30,7 +31,7 @@ class SinkVitals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """`pending` is counted from slots and table, not from the other counts. `link` is at most 250 ms old.
+    """`pending` is counted from slots and table, not from the other counts. `links` are at most 250 ms old.
     `outbox_age_us` is None when unknown; `lag_us`: how far the answers of a stream are behind its newest frame."""
 
     captured: int
@@ -56,10 +57,15 @@ class Vitals:
     stream_answers: Mapping[tuple[str, AnsweredBy], int]
     stream_on_time: Mapping[str, int]
     lag_us: Mapping[str, int]
-    link: LinkSight | None
+    links: Sequence[LinkSight]
     outbox: OutboxStats
     outbox_age_us: int | None
     sinks: Sequence[SinkVitals]
+
+    @property
+    def degraded(self) -> bool:
+        """Whether there are links and no frame may go over any of them."""
+        return bool(without_far(self.links))
 
     @property
     def unaccounted(self) -> int:
@@ -106,7 +112,7 @@ def vitals_of(
         stream_answers=latency.answers,
         stream_on_time=latency.on_time,
         lag_us=scheduler.lag_us(),
-        link=dispatcher.sight,
+        links=dispatcher.sights,
         outbox=outbox,
         outbox_age_us=outbox_age_us,
         sinks=[

@@ -33,6 +33,7 @@ class FarWay:
 
     def __init__(self, settings: LinkSettings, *, fall_back_above_us: int, return_below_us: int) -> None:
         self.name = settings.name
+        self.metered = settings.metered
         self.link = LinkEstimate()
         self.breaker = Breaker(
             fall_back_above_us=fall_back_above_us,

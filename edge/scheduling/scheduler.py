@@ -111,7 +111,7 @@ class Scheduler:
         if option is not None:
             self._offload.start(job, option, now_us)
         else:
-            job.far_reason = self._why_not_far()
+            job.far_reason = self._why_not_far(job, now_us)
             job.eager = True
         self._table.settle(job, now_us)
         return self._finish(now_us)
@@ -272,8 +272,15 @@ class Scheduler:
         """Whether waiting can help a frame that nobody could take: near busy, or the worker's window full."""
         return self.near.exists or any(self._decision.usable(way) for way in self.ways.values())
 
-    def _why_not_far(self) -> str:
+    def _why_not_far(self, job: Job, now_us: int) -> str:
         if self.settings.policy in WITHOUT_FAR:
             return ""
-        reasons = {way.breaker.reason for way in self.ways.values() if not self._decision.usable(way)}
-        return ", ".join(sorted(reasons)) if len(reasons) == len(self.ways) else "near is worth more now"
+        reasons = {}
+        for way in self.ways.values():
+            if not self._decision.usable(way):
+                reasons[way.name] = way.breaker.reason
+            elif (left_bytes := way.budget.left_bytes(job.priority, now_us)) is not None and left_bytes <= 0:
+                reasons[way.name] = "data budget used up"
+        if len(reasons) < len(self.ways):
+            return "near is worth more now"
+        return ", ".join(sorted(set(reasons.values())))

@@ -8,7 +8,7 @@ import click
 from cloud.config import LISTENERS, WorkerConfig, load_worker
 from edge.capture.kinds import SOURCES
 from edge.config import PipelineConfig, load_pipeline, warnings
-from edge.links.kinds import LINKS
+from edge.links.kinds import LINKS, LinkConfig
 from edge.sinks.kinds import SINKS
 from nearfar.agent_page import need_metrics
 from nearfar.cli import options
@@ -103,10 +103,20 @@ def _pipeline_lines(config: PipelineConfig) -> list[str]:
         f"streams: {streams}",
         f"near: {near.detector.kind} at {format_extent(near.detector.input)}" if near else "near: none",
         "far: "
-        + (", ".join(f"{name} {link.url}" for name, link in config.links.items()) or "no link")
+        + (", ".join(_link(name, link) for name, link in config.links.items()) or "no link")
         + (f", model {config.far.model}" if config.far.model else ""),
         f"outbox: {bounds} in {shown(config.state_dir)}",
     ]
+
+
+def _link(name: str, link: LinkConfig) -> str:
+    budget = link.data_budget
+    said = [
+        *(["metered"] if link.metered else []),
+        *([f"{format_size(budget.per_hour)} an hour"] if budget is not None and budget.per_hour else []),
+        *([f"{format_size(budget.per_day)} a day"] if budget is not None and budget.per_day else []),
+    ]
+    return f"{name} {link.url}" + (f" ({', '.join(said)})" if said else "")
 
 
 def _worker_lines(config: WorkerConfig) -> list[str]:

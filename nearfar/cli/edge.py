@@ -46,7 +46,11 @@ def command(
     config = load_pipeline(pipeline, overrides)
     page = AgentPage(config, pipeline)
     with serving(
-        config.http, key="http.address", not_ready=page.not_ready, metrics=page.metrics, notes=page.notes
+        config.http,
+        key="http.address",
+        not_ready=page.not_ready,
+        metrics=page.metrics,
+        degraded=page.degraded,
     ) as http:
 
         def build() -> Agent:

@@ -65,7 +65,7 @@ def set_up(
     near = _durations(assumed.near_us, accuracies.near_us, DEFAULT_NEAR_US)
     settings = scheduler_settings(
         config,
-        link=next(iter(config.links), trace.name),
+        links=(next(iter(config.links), trace.name),),
         near_prior_us=None if config.near is None else near.at(SLOWEST_WARM_UP),
     )
     settings = replace(

@@ -21,7 +21,7 @@ from tests.support.eventually import eventually
 WORKER = """\
 version: 1
 name: rig-worker
-state_dir: {root}/worker
+state_dir: {store}
 listen:
   {link}: {{address: "127.0.0.1:{port}"}}
   http: {{address: "127.0.0.1:0"}}
@@ -146,7 +146,8 @@ class Rig:
 
     def start_worker(self, **changes: Any) -> Process:
         path = self.root / "worker.yaml"
-        path.write_text(WORKER.format(root=self.root, port=self.port, **(self.options | changes)))
+        wanted = {"store": self.root / "worker"} | self.options | changes
+        path.write_text(WORKER.format(port=self.port, **wanted))
         self.worker = Process(["cloud", str(path)], self.root / "worker.log")
         self._started.append(self.worker)
         return self.worker.wait_ready()

@@ -91,25 +91,28 @@ def vitals(**changes) -> Vitals:
         stream_answers=tally.answers,
         stream_on_time=tally.on_time,
         lag_us={"door": 0, "yard": 1_500_000},
-        link=LinkSight(
-            unix_us=1,
-            link="lte",
-            connected=True,
-            in_budget=False,
-            reason="round trip 300 ms",
-            rtt_us=40_000,
-            rtt_age_us=0,
-            rtt_min_us=30_000,
-            bytes_per_us=1.0,
-            in_flight_bytes=0,
-            near_guard_us=25_000,
-            fall_back_above_us=100_000,
-            return_below_us=50_000,
-            connections=3,
-            sent_bytes=9000,
-            too_large=0,
-            bad_messages=0,
-        ),
+        links=[
+            LinkSight(
+                unix_us=1,
+                link="lte",
+                connected=True,
+                in_budget=False,
+                reason="round trip 300 ms",
+                rtt_us=40_000,
+                rtt_age_us=0,
+                rtt_min_us=30_000,
+                bytes_per_us=1.0,
+                in_flight_bytes=0,
+                near_guard_us=25_000,
+                fall_back_above_us=100_000,
+                return_below_us=50_000,
+                connections=3,
+                sent_bytes=9000,
+                too_large=0,
+                bad_messages=0,
+                budget_left_bytes=7_000,
+            )
+        ],
         outbox=OutboxStats(committed=5, acked=2, pending=3, evicted={"age": 0, "bytes": 0}, bytes=900),
         outbox_age_us=7_000_000,
         sinks=[
@@ -173,12 +176,25 @@ def test_a_stream_is_in_exactly_one_state():
 
 
 def test_what_is_not_known_is_absent_and_never_zero():
-    link = vitals().link
-    assert link is not None
-    unmeasured = replace(link, rtt_us=None)
-    seen = samples(agent_metrics(lambda: vitals(link=unmeasured, outbox_age_us=None)))
-    assert not [k for k in seen if "rtt" in k or "outbox_oldest" in k]
-    assert not [k for k in samples(agent_metrics(lambda: vitals(link=None))) if "_link_" in k]
+    unmeasured = replace(vitals().links[0], rtt_us=None, budget_left_bytes=None)
+    seen = samples(agent_metrics(lambda: vitals(links=[unmeasured], outbox_age_us=None)))
+    assert not [k for k in seen if "rtt" in k or "oldest" in k or "data_budget" in k]
+    without = samples(agent_metrics(lambda: vitals(links=[])))
+    assert not [k for k in without if "_link_" in k or "degraded" in k]
+
+
+def test_each_link_is_a_series_and_an_agent_is_degraded_only_while_none_is_in_budget():
+    lte = vitals().links[0]
+    cable = replace(lte, link="cable", in_budget=True, reason="", budget_left_bytes=None)
+    seen = samples(agent_metrics(lambda: vitals(links=[lte, cable])))
+    assert seen['nearfar_agent_link_in_budget{link="lte"}'] == 0
+    assert seen['nearfar_agent_link_in_budget{link="cable"}'] == 1
+    assert seen['nearfar_agent_link_data_budget_left_bytes{link="lte"}'] == 7_000
+    assert 'nearfar_agent_link_data_budget_left_bytes{link="cable"}' not in seen
+    assert seen["nearfar_agent_degraded"] == 0
+    assert samples(agent_metrics(vitals))["nearfar_agent_degraded"] == 1
+    spent = replace(cable, budget_left_bytes=0, budget_low=True)
+    assert samples(agent_metrics(lambda: vitals(links=[lte, spent])))["nearfar_agent_degraded"] == 1
 
 
 def test_a_sink_that_takes_back_what_it_wrote_makes_no_counter_fall():

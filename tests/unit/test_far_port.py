@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from edge.accord import Accord
+from edge.bulk_way import BulkWay
 from edge.far_port import FarPort
 from edge.links.base import Connected, Disconnected, LinkEvent, Received
 from edge.links.memory import MemoryLink
@@ -45,12 +47,14 @@ class House:
             acked_live=self.acked.append,
             acked_bulk=self.acked.append,
             reachable=lambda *, connected, limits=None: self.bulk_reachable.append(connected),
-            choose_model=lambda said: said.models[0],
+            model_in=lambda said: said.models[0],
+            use_model=lambda _: None,
         )
         self.port = FarPort(
             link=link or around,
-            encoder=around,
             scheduler=self.scheduler,
+            accord=Accord(),
+            bulk=BulkWay([link or around], metered={}, outbox=around),
             outbox=around,
             desk=around,
             counters=around,

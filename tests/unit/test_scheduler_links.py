@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from edge.scheduling import actions
+from edge.scheduling.settings import LinkSettings
 from pipelines.result import AnsweredBy, Priority
 from tests.support.virtual import LADDER, MS, World, links, world
 
@@ -114,6 +115,19 @@ def test_of_equally_good_links_the_one_with_the_busy_worker_is_left_alone():
     last = [link for _, key, link in w.sent_over if key[1] > 60]
     assert last.count(most_used) <= len(last) / 5
     assert w.share(AnsweredBy.FAR, first_seq=51) >= 0.95
+
+
+def test_far_only_keeps_away_from_a_link_that_is_over_budget_while_another_is_not():
+    w = two_links(lte_rtt_us=45 * MS, policy="far_only", near_accuracy=None)
+    w.run_frames(20, every_us=FPS_25)
+    w.wires["cable"].rtt_us = lambda _: None
+    w.run_frames(100, every_us=FPS_25, first_seq=21)
+    assert w.share(AnsweredBy.FAR, first_seq=40) == 1.0
+    w.wires["lte"].rtt_us = lambda _: None
+    w.run_until(w.now_us + 1_000 * MS)
+    sent = len(w.sent_over)
+    w.run_frames(5, every_us=FPS_25, first_seq=121)
+    assert len(w.sent_over) > sent, "with both over budget it asks for far all the same"
 
 
 def test_a_link_over_budget_comes_back_while_another_carries_the_frames():
@@ -262,6 +276,37 @@ def test_a_metered_link_comes_back_all_the_same():
     assert w.share(AnsweredBy.FAR, first_seq=1075) >= 0.95
 
 
+def paid_and_free(*, free_rtt_us: int) -> World:
+    """A quick link that costs money, and one that does not."""
+    w = world(
+        connect=False,
+        ladder=LADDER,
+        links=(LinkSettings(name="lte", metered=True), LinkSettings(name="cable")),
+    )
+    w.wires["cable"].rtt_us = lambda _: free_rtt_us
+    w.connect()
+    w.run_until(w.now_us + 300 * MS)
+    return w
+
+
+def test_a_link_that_costs_nothing_carries_the_frames_although_another_is_a_little_quicker():
+    w = paid_and_free(free_rtt_us=35 * MS)
+    w.run_frames(100, every_us=FPS_25)
+    assert {link for _, key, link in w.sent_over if key[1] > 50} == {"cable"}
+    assert w.share(AnsweredBy.FAR) >= 0.95
+    assert w.late() == []
+
+
+def test_a_metered_link_carries_them_when_the_other_could_not_in_time():
+    w = paid_and_free(free_rtt_us=35 * MS)
+    w.run_frames(30, every_us=FPS_25)
+    w.wires["cable"].rtt_us = lambda _: None
+    w.run_frames(100, every_us=FPS_25, first_seq=31)
+    assert {link for _, key, link in w.sent_over if key[1] > 60} <= {"lte"}
+    assert w.share(AnsweredBy.FAR, first_seq=60) >= 0.95
+    assert w.late() == []
+
+
 def test_a_data_budget_is_never_exceeded_by_frames_and_near_answers_the_rest():
     budget = 1_000_000
     w = world(links=links("lte", bytes_per_hour=budget))
@@ -277,3 +322,10 @@ def test_backfill_is_paid_from_the_same_data_budget():
     w.run_frames(20, every_us=FPS_25)
     assert w.sent_bytes == 0
     assert w.share(AnsweredBy.NEAR) == 1.0
+
+
+def test_a_data_budget_that_is_used_up_is_the_reason_an_answer_gives():
+    w = world(links=links("lte", bytes_per_hour=1_000_000))
+    w.scheduler.spent("lte", 950_000, w.now_us)
+    w.run_frames(5, every_us=FPS_25)
+    assert {give.reason for give in w.given.values()} == {"data budget used up"}

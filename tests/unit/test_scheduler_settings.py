@@ -8,6 +8,7 @@ from edge.config import PipelineConfig, load_pipeline
 from edge.scheduler_settings import scheduler_settings, stream_settings
 from edge.scheduling.ladder_cost import LadderCost
 from edge.scheduling.rung import Rung
+from edge.scheduling.settings import LinkSettings
 from nearfar.simulation.recipe import Assumed, set_up
 from pipelines.errors import ConfigError
 from pipelines.result import Priority
@@ -41,7 +42,7 @@ def config(tmp_path: Path) -> PipelineConfig:
 
 
 def test_every_word_of_the_file_that_concerns_it_reaches_the_scheduler(config: PipelineConfig) -> None:
-    made = scheduler_settings(config, link="lte", near_prior_us=30_000)
+    made = scheduler_settings(config, links=["lte"], near_prior_us=30_000)
     assert (made.deadline_us, made.margin_us) == (150_000, 7_000)
     assert (made.fall_back_above_us, made.return_below_us) == (120_000, 60_000)
     assert (made.policy, made.hedge) == ("confidence", "immediate")
@@ -54,14 +55,35 @@ def test_every_word_of_the_file_that_concerns_it_reaches_the_scheduler(config: P
     )
 
 
+def test_each_link_has_its_prices_and_frames_that_matter_may_go_over_two(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(
+        PIPELINE.replace(
+            'links: {lte: {url: "zmq://10.0.0.5:7440"}}',
+            "links:\n"
+            '  lte: {url: "zmq://10.0.0.5:7440", metered: true, data_budget: {per_hour: 200MB, per_day: 1GB}}\n'
+            '  cable: {url: "grpc://10.0.0.6:7443"}',
+        ).replace("  min_p:", "  duplicate: {priorities: [high, normal], share: 20%}\n  min_p:")
+    )
+    config = load_pipeline(tmp_path / "p.yaml")
+    made = scheduler_settings(config, links=["lte", "cable"], near_prior_us=None)
+    assert made.links == (
+        LinkSettings(name="lte", metered=True, bytes_per_hour=200_000_000, bytes_per_day=1_000_000_000),
+        LinkSettings(name="cable"),
+    )
+    assert (made.duplicate, made.duplicate_share) == (frozenset({Priority.HIGH, Priority.NORMAL}), 0.2)
+    assert scheduler_settings(config, links=["memory"], near_prior_us=None).links == (
+        LinkSettings(name="memory"),
+    )
+
+
 def test_a_near_that_was_not_loaded_is_worth_nothing(config: PipelineConfig) -> None:
-    assert scheduler_settings(config, link="lte", near_prior_us=None).near_accuracy is None
+    assert scheduler_settings(config, links=["lte"], near_prior_us=None).near_accuracy is None
 
 
 def test_a_simulation_runs_the_settings_a_gateway_would(config: PipelineConfig) -> None:
     setup = set_up(config, link(name="trace"), assumed=Assumed(frames=10, near_us=30_000))
     prior_us = setup.settings.near_prior_us
-    assert setup.settings == scheduler_settings(config, link="lte", near_prior_us=prior_us)
+    assert setup.settings == scheduler_settings(config, links=["lte"], near_prior_us=prior_us)
 
 
 def test_a_stream_without_a_picture_yet_is_guessed_at_the_size_it_is_sent_in(config: PipelineConfig) -> None:
