@@ -16,7 +16,7 @@ from pipelines.errors import Fatal, Retryable
 log = logging.getLogger(__name__)
 
 _REST_S = 30.0
-_BREATH_S = 0.2
+_BREATH_S = 0.1
 
 
 class Housekeeper:
