@@ -7,10 +7,10 @@ Whoever brings backfilled pictures hands them to `writer`, with whom to tell, an
 
 from collections.abc import Callable, Sequence
 
-from cloud.config import StoreConfig
 from cloud.live_payloads import LivePayloads
 from cloud.metrics import WorkerMetrics
 from cloud.store.housekeeper import Housekeeper
+from cloud.store.kinds import StoreConfig
 from cloud.store.payload_folder import PayloadFolder, folder_of
 from cloud.store.payload_writer import Arrival, PayloadWriter
 from cloud.store.payloads import PayloadCounts, Payloads
