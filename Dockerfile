@@ -23,7 +23,7 @@ COPY . .
 RUN $INSTALL --no-deps --force-reinstall .
 
 FROM build AS cloud-build
-RUN $INSTALL '.[onnx,grpc,cloud]'
+RUN $INSTALL '.[onnx,grpc,cloud,postgres]'
 COPY . .
 RUN $INSTALL --no-deps --force-reinstall .
 

@@ -7,11 +7,11 @@ Whoever brings backfilled pictures hands them to `writer`, with whom to tell, an
 
 from collections.abc import Callable, Sequence
 
-from cloud.config import StoreConfig
 from cloud.live_payloads import LivePayloads
 from cloud.metrics import WorkerMetrics
 from cloud.store.housekeeper import Housekeeper
-from cloud.store.payload_folder import PayloadFolder
+from cloud.store.kinds import StoreConfig
+from cloud.store.payload_folder import PayloadFolder, folder_of
 from cloud.store.payload_writer import Arrival, PayloadWriter
 from cloud.store.payloads import PayloadCounts, Payloads
 from cloud.store.records import RecordStore
@@ -38,7 +38,8 @@ class Keeping:
         self.live: LivePayloads | None = None
         wanted = config.payloads
         if wanted is not None:
-            self.payloads = Payloads(store, PayloadFolder(wanted.path.absolute()), max_bytes=wanted.max_bytes)
+            folder = PayloadFolder(folder_of(wanted.path.absolute(), store.store_id))
+            self.payloads = Payloads(store, folder, max_bytes=wanted.max_bytes)
             store.note_payloads(self.payloads.folder.root)
             self.writer = PayloadWriter(self.payloads, acknowledge=acknowledge, unix_us=unix_us)
             self.live = LivePayloads(self.writer, keep=wanted.keep, unsure_below=wanted.unsure_below)

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from cloud.config import LISTENERS, WorkerConfig, load_worker
+from cloud.store.kinds import STORES
 from edge.capture.kinds import SOURCES
 from edge.config import PipelineConfig, load_pipeline, warnings
 from edge.links.kinds import LINKS, LinkConfig
@@ -91,6 +92,7 @@ def _worker_kinds(config: WorkerConfig) -> Iterator[tuple[str, Kind]]:
             yield f"listen.{listener.name}", listener
     for name, model in config.models.items():
         yield f"models.{name}.detector", DETECTORS[model.detector.kind]
+    yield "store.url", STORES[config.store.kind]
 
 
 def _pipeline_lines(config: PipelineConfig) -> list[str]:
@@ -129,7 +131,18 @@ def _worker_lines(config: WorkerConfig) -> list[str]:
     return [
         f"worker {config.name}: " + ", ".join(f"{name} {door.address}" for name, door in doors if door),
         f"models: {models}; default {config.default_model}",
-        f"store: {_shown_url(config.store.url)}",
+        f"store: {_shown_url(config.store.url)}, kept "
+        + ("for ever" if config.store.keep is None else f"for {format_duration(config.store.keep)}"),
+        *_picture_lines(config),
+    ]
+
+
+def _picture_lines(config: WorkerConfig) -> list[str]:
+    pictures = config.store.payloads
+    if pictures is None:
+        return []
+    return [
+        f"pictures: up to {format_size(pictures.max_bytes)} in {shown(pictures.path)}, live ones: {pictures.keep}"
     ]
 
 

@@ -3,6 +3,7 @@
 import click
 
 from cloud.config import LISTENERS
+from cloud.store.kinds import STORES
 from edge.blocks import POLICIES
 from edge.capture.kinds import SOURCES
 from edge.links.kinds import LINKS
@@ -13,7 +14,8 @@ from pipelines.gates.kinds import GATES
 from pipelines.registry import Family, Kind
 
 FAMILIES = {
-    family.name: family for family in (SOURCES, GATES, CODECS, DETECTORS, POLICIES, LINKS, SINKS, LISTENERS)
+    family.name: family
+    for family in (SOURCES, GATES, CODECS, DETECTORS, POLICIES, LINKS, SINKS, LISTENERS, STORES)
 }
 
 

@@ -17,6 +17,7 @@ BENCHMARKS = (
     "postprocess",
     "socket_sink",
     "queue_sink",
+    "store",
     "demo",
 )
 PAGE = Path("docs/benchmarks.md")

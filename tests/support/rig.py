@@ -136,6 +136,7 @@ class Rig:
             "link_port": self.port,
             "link": "zmq",
         } | options
+        self.worker_sets: tuple[str, ...] = ()  # further settings of a worker started from now on
         self.worker: Process | None = None
         self.agent: Process | None = None
         self.seen: list[Answer] = []  # answers of agents that have ended
@@ -148,7 +149,8 @@ class Rig:
         path = self.root / "worker.yaml"
         wanted = {"store": self.root / "worker"} | self.options | changes
         path.write_text(WORKER.format(port=self.port, **wanted))
-        self.worker = Process(["cloud", str(path)], self.root / "worker.log")
+        sets = [word for item in self.worker_sets for word in ("--set", item)]
+        self.worker = Process(["cloud", str(path), *sets], self.root / "worker.log")
         self._started.append(self.worker)
         return self.worker.wait_ready()
 

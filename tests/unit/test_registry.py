@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 import cloud.config
+import cloud.store.kinds
 import edge.blocks
 import edge.capture.kinds
 import edge.links.kinds
@@ -37,7 +38,7 @@ FAMILIES = {
         edge.links.kinds.LINKS,
         edge.blocks.POLICIES,
     ),
-    "cloud": (cloud.config.LISTENERS,),
+    "cloud": (cloud.config.LISTENERS, cloud.store.kinds.STORES),
 }
 KINDS = [(floor, kind) for floor, families in FAMILIES.items() for family in families for kind in family]
 
