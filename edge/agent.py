@@ -73,6 +73,7 @@ class Agent:
         self._streams = parts.streams
         self._link = parts.link
         self._near = parts.near
+        self._tracks = parts.tracks
         self._encoder = parts.encoder
         self._sinks = parts.sinks
         self._outbox = parts.outbox
@@ -90,6 +91,8 @@ class Agent:
             sink.start()
         if self._near is not None:
             self._near.start()
+        if self._tracks is not None:
+            self._tracks.start()
         if self._encoder is not None:
             self._encoder.start()
         self.dispatcher.start()
@@ -139,6 +142,8 @@ class Agent:
             sink.end()
         if self._near is not None:
             self._near.close(rest_s(0.2))
+        if self._tracks is not None:
+            self._tracks.close(rest_s(0.2))
         if self._encoder is not None:
             self._encoder.close(rest_s(0.2))
         if self._link is not None:

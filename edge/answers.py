@@ -8,7 +8,7 @@ from typing import Protocol
 from edge.identity import Identity
 from edge.pending import Pending
 from edge.scheduling.scheduler import Scheduler
-from edge.scheduling.timing import far_timing, near_timing
+from edge.scheduling.timing import far_timing, near_timing, tracked_timing
 from pipelines.errors import Fatal
 from pipelines.frame import Frame, FrameId, Picture
 from pipelines.labels import LabelSpace
@@ -36,8 +36,9 @@ class FrameLog(Protocol):
 
 class AnswerDesk:
     """Owned by the dispatcher thread, but `shed` and `gated` may be called from any. `near_name`/`near_sha256` name the
-    local model in answers; `far_chosen` is the far one, None until a worker has welcomed this agent. Detections come in
-    the recipe's labels; `labels` is only asked what a far model can never report."""
+    local model in answers, `near_small_name` it at its smaller input; `far_chosen` is the far one, None until a worker
+    has welcomed this agent. Detections come in the recipe's labels; `labels` is only asked what a far model can never
+    report."""
 
     def __init__(
         self,
@@ -52,8 +53,10 @@ class AnswerDesk:
         sinks: Sequence[AnswerSink],
         frame_log: FrameLog | None,
         clock_us: Callable[[], int],
+        near_small_name: str = "",
     ) -> None:
         self._identity = identity
+        self._near_small_name = near_small_name
         self._labels = labels
         self._near_labels = near_labels
         self._checked_labels: set[tuple[str, ...]] = set()
@@ -152,6 +155,7 @@ class AnswerDesk:
         detections: Detections | None = None
         model = sha256 = ""
         timing: dict[str, int] = {}
+        age_frames = 0
         if give.by is AnsweredBy.FAR and pending.far is not None:
             far = pending.far
             estimate = scheduler.ways[give.link].link
@@ -171,7 +175,8 @@ class AnswerDesk:
             )
         elif give.by is AnsweredBy.NEAR and pending.near is not None and pending.near.detections is not None:
             detections = pending.near.detections
-            model, sha256 = self._near_name, self._near_sha256
+            model = self._near_small_name if pending.near.small else self._near_name
+            sha256 = self._near_sha256
             timing = near_timing(
                 captured_us=frame.captured_us,
                 accepted_us=pending.accepted_us,
@@ -180,6 +185,21 @@ class AnswerDesk:
                 run_us=pending.near.run_us,
                 given_us=pending.given_us,
                 released_us=now_us,
+            )
+        elif (
+            give.by is AnsweredBy.TRACKED and pending.track is not None and pending.track.carried is not None
+        ):
+            run, carried = pending.track, pending.track.carried
+            detections, age_frames = carried.detections, carried.age_frames
+            model, sha256 = carried.base.model, carried.base.model_sha256
+            timing = tracked_timing(
+                captured_us=frame.captured_us,
+                accepted_us=pending.accepted_us,
+                ready_us=run.ready_us,
+                given_us=pending.given_us,
+                released_us=now_us,
+                age_us=carried.age_us,
+                run_us=run.took_us,
             )
         offloaded = pending.sent_us > 0
         good = give.by in (AnsweredBy.NEAR, AnsweredBy.FAR) and give.status is Status.OK
@@ -200,6 +220,7 @@ class AnswerDesk:
             link=self._link_name if offloaded else "",
             encoding=pending.encoding if offloaded else None,
             timing_us=timing,
+            age_frames=age_frames,
         )
 
     def _check_labels(self, model: ModelInfo) -> None:

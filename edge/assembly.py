@@ -1,6 +1,5 @@
 """Makes the parts of an agent from its configuration and joins them; whatever was opened is closed when one fails."""
 
-import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from edge.latency import LatencyTally
 from edge.link_log import LinkLog
 from edge.links.base import Link, Sent
 from edge.links.kinds import LINKS
-from edge.near import NearRun, NearRunner, warm_up
+from edge.near import NearRun, NearRunner
+from edge.near_models import NearNames, load_near
 from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
@@ -26,16 +26,16 @@ from edge.scheduler_settings import scheduler_settings, stream_settings
 from edge.scheduling.scheduler import Scheduler
 from edge.sinks.base import SinkThread
 from edge.sinks.threads import build_sinks
+from edge.track_runner import TrackRun, TrackRunner
+from edge.tracking import Tracking
 from pipelines.codecs.kinds import CODECS
-from pipelines.detectors.base import CancelToken, Detector
-from pipelines.detectors.kinds import DETECTORS
+from pipelines.detectors.base import CancelToken
 from pipelines.frame import Frame, FrameId
 from pipelines.labels import LabelSpace
 from pipelines.runtime import monotonic_us
+from pipelines.trackers.kinds import TRACKERS
 from protos.wire.bulk import BulkBatch
 from protos.wire.session import Lane
-
-log = logging.getLogger(__name__)
 
 LEAVE_WITHIN_S = 0.3
 NO_LINK = "link"
@@ -46,7 +46,7 @@ NO_LINK = "link"
 class Parts:
     """Nothing of it is started but what needs no start: the run directory's thread, and sinks others connect to.
 
-    `near`: None without a local model; `encoder`: None without a link.
+    `near`: None without a local model; `tracks`: None without a tracker; `encoder`: None without a link.
     """
 
     state: StateDir
@@ -54,6 +54,7 @@ class Parts:
     streams: Streams
     link: Link | None
     near: NearRunner | None
+    tracks: TrackRunner | None
     encoder: Encoder | None
     run_dir: RunDir | None
     sinks: Sequence[SinkThread]
@@ -90,6 +91,9 @@ class _Reports:
     def near_done(self, run: NearRun) -> None:
         self.to.near_done(run)
 
+    def tracked(self, run: TrackRun) -> None:
+        self.to.tracked(run)
+
     def encoded(self, encoded: Encoded) -> None:
         self.to.encoded(encoded)
 
@@ -125,8 +129,8 @@ def assemble(
         opened.callback(streams.close, lambda: LEAVE_WITHIN_S)
         if link is None and (link := _build_link(config)) is not None:
             opened.callback(link.close)
-        detector, near_prior_us = _load_near(
-            config, streams=streams, has_link=link is not None, cancel=cancel
+        models = load_near(
+            config, streams=streams, labels=label_space(config), has_link=link is not None, cancel=cancel
         )
         # After the model, which may take long and be cancelled: these set an earlier run aside, and hold a socket
         # that others connect to.
@@ -152,9 +156,10 @@ def assemble(
         )
         near = (
             None
-            if detector is None
+            if models is None
             else NearRunner(
-                detector,
+                models.full,
+                smaller=models.smaller,
                 labels=label_space(config),
                 done=reports.near_done,
                 clock_us=monotonic_us,
@@ -169,13 +174,15 @@ def assemble(
                 clock_us=monotonic_us,
             )
         )
+        names = NearNames() if models is None else models.names
         desk = AnswerDesk(
             identity=identity,
             labels=label_space(config),
-            near_labels=detector.labels if detector is not None else (),
+            near_labels=() if models is None else models.full.labels,
             far_model=config.far.model,
-            near_name=detector.name if detector is not None else "",
-            near_sha256=detector.sha256 if detector is not None else "",
+            near_name=names.full,
+            near_small_name=names.small,
+            near_sha256=names.sha256,
             link_name="" if link is None else link.name,
             sinks=[*sinks, latency],
             frame_log=run,
@@ -184,7 +191,17 @@ def assemble(
         settings = scheduler_settings(
             config,
             link=NO_LINK if link is None else link.name,
-            near_prior_us=None if detector is None else near_prior_us,
+            near_prior_us=None if models is None else models.prior_us,
+            small_prior_us=None if models is None else models.small_prior_us,
+        )
+        tracks = (
+            None
+            if config.tracker is None
+            else TrackRunner(
+                {name: TRACKERS.build(config.tracker) for name in config.streams},
+                done=reports.tracked,
+                clock_us=monotonic_us,
+            )
         )
         dispatcher = reports.to = Dispatcher(
             scheduler=Scheduler(settings, stream_settings(config, streams.infos)),
@@ -198,6 +215,7 @@ def assemble(
             counters=counters,
             clock_us=monotonic_us,
             link_log=None if run is None else LinkLog(write=run.link),
+            tracking=None if tracks is None else Tracking(tracks, settings=settings, near=names),
         )
         opened.pop_all()
     return Parts(
@@ -206,6 +224,7 @@ def assemble(
         streams=streams,
         link=link,
         near=near,
+        tracks=tracks,
         encoder=encoder,
         run_dir=run,
         sinks=sinks,
@@ -233,32 +252,3 @@ def _build_link(config: PipelineConfig) -> Link | None:
 
 def _send_bulk(link: Link | None, batch: BulkBatch) -> Sent:
     return Sent.DOWN if link is None else link.send(batch, lane=Lane.BULK)
-
-
-def _load_near(
-    config: PipelineConfig, *, streams: Streams, has_link: bool, cancel: CancelToken
-) -> tuple[Detector | None, int]:
-    """The local detector, warmed up, and its slowest warm run in µs; None and 0 without one."""
-    if config.near is None or config.scheduler.policy == "far_only":
-        return None, 0
-    labels = label_space(config)
-    detector: Detector = DETECTORS.build(config.near.detector)
-    # A camera that has not given a picture yet has no size: then the model's own is warmed up.
-    sizes = [(i.width_px, i.height_px) for i in streams.infos if i.width_px and i.height_px]
-    width_px, height_px = sizes[0] if sizes else detector.input_size
-    runs_us = warm_up(detector, width_px=width_px, height_px=height_px, clock_us=monotonic_us, cancel=cancel)
-    near_us = runs_us[len(runs_us) // 2]
-    fps = streams.fps
-    if near_us * fps > 1_000_000:
-        log.warning(
-            "near takes %.0f ms and %.0f frames/s come in: it cannot answer every frame when the link is down "
-            "(%.1f cores needed of 1); use a smaller near input or fewer frames per second",
-            near_us / 1000,
-            fps,
-            near_us * fps / 1e6,
-        )
-    if labels is not None:
-        # without a link the near model is the only one there is
-        for sentence in labels.complaints(who="near", labels=detector.labels, other=None if has_link else ()):
-            log.warning("%s", sentence)
-    return detector, runs_us[-1]

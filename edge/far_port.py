@@ -21,6 +21,7 @@ from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
 from protos.wire import bulk, live, session
+from protos.wire.live import Result
 from protos.wire.messages import ToWorker
 from protos.wire.session import Lane
 
@@ -34,7 +35,8 @@ def _unix_us() -> int:
 class FarPort:
     """Drives the one link of an agent, the scheduler's way of that name. `degraded` says in words why far is not there,
     empty while it is; `connections` counts live welcomes of workers that were taken. A connection to a worker with
-    another record store than the first is refused: nothing that comes on it is heard."""
+    another record store than the first is refused: nothing that comes on it is heard. `said` is called with every far
+    result, however late."""
 
     def __init__(
         self,
@@ -49,7 +51,9 @@ class FarPort:
         pending: Mapping[Key, Pending],
         clock_us: Callable[[], int],
         unix_us: Callable[[], int] = _unix_us,
+        said: Callable[[Key, Result], None] = lambda _, __: None,
     ) -> None:
+        self._said = said
         self._link = link
         self._way = scheduler.ways[link.name]
         self._encoder = encoder
@@ -222,6 +226,7 @@ class FarPort:
                 pending = self._pending.get(key)
                 if pending is not None and pending.far is None:
                     pending.far, pending.far_arrived_us = result, event.arrived_us
+                self._said(key, result)
                 return self._scheduler.result(
                     key,
                     link=self._way.name,

@@ -98,7 +98,9 @@ def test_what_an_answer_showed_is_told_to_the_scheduler_once_it_is_out() -> None
     house = House()
     give = actions.Give(KEY, AnsweredBy.FAR, Status.OK, "", hold=False, link=LINK)
     house.enactor.do([give])
-    assert house.told == [("saw", "door", house.seen, NOW_US)]
+    assert house.told == [("saw", "door", house.seen, NOW_US, (32, 24))], (
+        "regions are judged in the picture's pixels"
+    )
 
 
 def test_bytes_of_backfill_are_charged_to_the_link_once() -> None:
