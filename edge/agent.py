@@ -197,6 +197,7 @@ class Agent:
                 self._config,
                 streams=self._streams.infos,
                 near=self._answers.near,
+                near_smaller=self._answers.near_smaller,
                 far=self._answers.far_chosen,
                 started_unix_us=self._started_unix_us,
             ),

@@ -56,7 +56,7 @@ class AnswerDesk:
         near_small_name: str = "",
     ) -> None:
         self._identity = identity
-        self._near_small_name = near_small_name
+        self.near_smaller = near_small_name
         self._labels = labels
         self._near_labels = near_labels
         self._checked_labels: set[tuple[str, ...]] = set()
@@ -175,7 +175,7 @@ class AnswerDesk:
             )
         elif give.by is AnsweredBy.NEAR and pending.near is not None and pending.near.detections is not None:
             detections = pending.near.detections
-            model = self._near_small_name if pending.near.small else self._near_name
+            model = self.near_smaller if pending.near.small else self._near_name
             sha256 = self._near_sha256
             timing = near_timing(
                 captured_us=frame.captured_us,

@@ -75,7 +75,7 @@ class Dispatcher(threading.Thread):
         self.idle = threading.Event()
         # For other threads: when this one last turned, 0 = not yet.
         self.turned_us = 0
-        self._tracking = tracking
+        self.tracking = tracking
         self._enactor = Enactor(
             scheduler=scheduler,
             streams=streams,
@@ -236,9 +236,9 @@ class Dispatcher(threading.Thread):
         self._pending[key] = Pending(
             frame=frame, deadline_us=deadline_us, accepted_us=now_us, priority=priority
         )
-        if self._tracking is not None:
+        if self.tracking is not None:
             oldest = next(seq for name, seq in self._pending if name == frame.stream)
-            self._tracking.accepted(frame, oldest=oldest)
+            self.tracking.accepted(frame, oldest=oldest)
         decided.extend(offered)
         return True
 
@@ -248,8 +248,8 @@ class Dispatcher(threading.Thread):
         pending = self._pending.get(run.key)
         if pending is not None:
             pending.near = run
-        if self._tracking is not None:
-            self._tracking.near_said(run)
+        if self.tracking is not None:
+            self.tracking.near_said(run)
         self.counters.near_runs += 1
         self.counters.near_smaller_runs += run.small
         self.counters.cancelled_near += run.status is None

@@ -9,6 +9,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from edge.scheduling.near_timeline import Key
 from pipelines.frame import Frame
@@ -31,6 +32,14 @@ class TrackRun:
     took_us: int
 
 
+class TrackCounts(NamedTuple):
+    """Orders done, those of them where nothing could be carried forward, and pictures skipped in a hurry."""
+
+    runs: int
+    lost: int
+    skipped: int
+
+
 class TrackRunner:
     """`see`, `rebase` and `carry` are called by the dispatcher thread and return at once; `done` from the thread here,
     once for every `carry`."""
@@ -47,8 +56,13 @@ class TrackRunner:
         self._clock_us = clock_us
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._pictures_put = self._pictures_taken = 0
-        self.runs = self.lost = self.skipped = 0
+        self._runs = self._lost = self._skipped = 0
         self._thread = threading.Thread(target=self._run, name="tracker", daemon=True)
+
+    @property
+    def counts(self) -> TrackCounts:
+        """So far; from any thread."""
+        return TrackCounts(self._runs, self._lost, self._skipped)
 
     def start(self) -> None:
         self._thread.start()
@@ -56,7 +70,7 @@ class TrackRunner:
     def see(self, frame: Frame, *, oldest: int) -> None:
         """A frame was accepted; `oldest` is the seq of the first one of its stream that is not answered yet."""
         if self._pictures_put - self._pictures_taken >= PICTURES_WAITING:
-            self.skipped += 1
+            self._skipped += 1
             return
         self._pictures_put += 1
         self._orders.put(lambda: self._see(frame, oldest))
@@ -97,7 +111,7 @@ class TrackRunner:
             carried = self._trackers[key[0]].carry(key[1])
         except Exception:
             log.exception("cannot track %s/%d", *key)
-        self.runs += 1
-        self.lost += carried is None
+        self._runs += 1
+        self._lost += carried is None
         ready_us = self._clock_us()
         self._done(TrackRun(key=key, carried=carried, ready_us=ready_us, took_us=ready_us - ordered_us))

@@ -20,6 +20,7 @@ from pipelines.document import Document
 from pipelines.errors import ConfigError, Problem
 from pipelines.gates.kinds import GATES
 from pipelines.registry import Kind
+from pipelines.trackers.kinds import TRACKERS
 from pipelines.units import format_duration, format_extent, format_size
 
 
@@ -74,6 +75,8 @@ def _pipeline_kinds(config: PipelineConfig) -> Iterator[tuple[str, Kind]]:
         yield f"streams.{name}.source", SOURCES[stream.source.kind]
         if stream.gate is not None:
             yield f"streams.{name}.gate", GATES[stream.gate.kind]
+    if config.tracker is not None:
+        yield "tracker", TRACKERS[config.tracker.kind]
     if config.near is not None:
         yield "near.detector", DETECTORS[config.near.detector.kind]
     for name, link in config.links.items():
@@ -94,18 +97,29 @@ def _worker_kinds(config: WorkerConfig) -> Iterator[tuple[str, Kind]]:
 
 def _pipeline_lines(config: PipelineConfig) -> list[str]:
     streams = ", ".join(f"{name} ({stream.source.kind})" for name, stream in config.streams.items())
-    near, outbox = config.near, config.outbox
+    outbox = config.outbox
     agent = config.agent or "(named at the first start)"
     bounds = f"up to {format_size(outbox.max_bytes)} and {format_duration(outbox.max_age)}"
     return [
         f"pipeline of agent {agent}: deadline {format_duration(config.deadline)}, policy {config.scheduler.policy}",
         f"streams: {streams}",
-        f"near: {near.detector.kind} at {format_extent(near.detector.input)}" if near else "near: none",
+        _near_line(config),
         "far: "
         + (", ".join(f"{name} {link.url}" for name, link in config.links.items()) or "no link")
         + (f", model {config.far.model}" if config.far.model else ""),
         f"outbox: {bounds} in {shown(config.state_dir)}",
     ]
+
+
+def _near_line(config: PipelineConfig) -> str:
+    """Everything that may answer when far does not, in the order in which it is tried."""
+    near, tracker = config.near, config.tracker
+    words = ["none"] if near is None else [f"{near.detector.kind} at {format_extent(near.detector.input)}"]
+    if near is not None and near.smaller is not None:
+        words.append(f"then at {format_extent(near.smaller.input)}")
+    if tracker is not None:
+        words.append(f"then tracked ({tracker.kind}) for {tracker.max_age} frames")
+    return "near: " + ", ".join(words)
 
 
 def _worker_lines(config: WorkerConfig) -> list[str]:
