@@ -23,7 +23,7 @@ DECAY = 0.015
 """Accuracy an answer loses per frame it is carried: F1 of YOLOX fell by .014 to .016 a frame on a 10 fps clip."""
 SURE = 0.97
 """Scores are multiplied by it for each frame of age: a little more than precision fell by there."""
-MOST_POINTS = 320
+MOST_POINTS = 256
 SIDES = (4, 3, 2)
 """Points along a side of a box's grid, by how many boxes share MOST_POINTS."""
 INSIDE = 0.7
@@ -31,7 +31,7 @@ INSIDE = 0.7
 LEAST_POINTS = 3
 LEAST_SHARE = 0.2
 RETURNS_WITHIN_PX = 1.0
-LONGEST_HOP = 2
+LONGEST_HOP = 5
 MOST_GROWTH = 1.3
 
 _FLOW: dict[str, Any] = {

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-BENCHMARKS = ("overhead", "transport", "camera", "postprocess", "socket_sink", "demo")
+BENCHMARKS = ("overhead", "transport", "camera", "postprocess", "tracker", "socket_sink", "demo")
 PAGE = Path("docs/benchmarks.md")
 BEGIN, END = "<!-- begin {} -->", "<!-- end {} -->"
 

@@ -80,7 +80,8 @@ class Scripted:
 
 @pytest.fixture
 def scripted():
-    tracker, done = Scripted(), []
+    tracker = Scripted()
+    done: list[TrackRun] = []
     runner = TrackRunner({"door": tracker}, done=done.append, clock_us=monotonic_us)
     runner.start()
     yield SimpleNamespace(tracker=tracker, runner=runner, done=done)
