@@ -201,6 +201,9 @@ class AnswerDesk:
                 age_us=carried.age_us,
                 run_us=run.took_us,
             )
+        priority = pending.priority
+        if detections is not None:
+            priority = scheduler.priority_of(frame.stream, detections, (frame.width_px, frame.height_px))
         offloaded = pending.sent_us > 0
         good = give.by in (AnsweredBy.NEAR, AnsweredBy.FAR) and give.status is Status.OK
         return Answer(
@@ -215,7 +218,7 @@ class AnswerDesk:
             detections=detections if give.status is Status.OK else None,
             model=model,
             model_sha256=sha256,
-            priority=pending.priority,
+            priority=priority,
             reason=give.reason,
             link=self._link_name if offloaded else "",
             encoding=pending.encoding if offloaded else None,

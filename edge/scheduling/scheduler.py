@@ -65,6 +65,10 @@ class Scheduler:
         """How much the next frame of `stream` matters."""
         return self._streams[stream].priority(now_us)
 
+    def priority_of(self, stream: str, detections: Detections, size_px: tuple[int, int]) -> Priority:
+        """How much a frame of `stream` matters by what its own answer showed."""
+        return self._streams[stream].priority_of(detections, size_px)
+
     def lag_us(self) -> dict[str, int]:
         """How far the answers of each stream are behind its newest frame."""
         return {name: stream.lag_us for name, stream in self._streams.items()}

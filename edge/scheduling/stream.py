@@ -37,6 +37,10 @@ class Stream:
         matched = first_match(self._settings.rules, detections, size_px or self._settings.size_px)
         self._ruled = None if matched is None else (matched, now_us)
 
+    def priority_of(self, detections: Detections, size_px: tuple[int, int]) -> Priority:
+        """How much a frame matters by its own answer: what is kept and sent first goes by it."""
+        return first_match(self._settings.rules, detections, size_px) or self._settings.priority
+
     def offered(self, captured_us: int) -> None:
         self._newest_us = max(captured_us, self._newest_us)
         if self._behind_us is None:

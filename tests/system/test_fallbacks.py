@@ -20,7 +20,7 @@ from pipelines.codecs.jpeg import JpegCodec
 from pipelines.detectors.base import CancelToken
 from pipelines.detectors.synthetic import SyntheticDetector
 from pipelines.frame import Picture
-from pipelines.result import AnsweredBy, Detections
+from pipelines.result import AnsweredBy, Detections, Priority
 from tests.support.eventually import eventually
 from tests.support.workers import clock_us, service
 
@@ -210,12 +210,13 @@ def test_far_results_that_come_too_late_are_carried_forward_to_the_frames_after(
         assert {len(line["detections"]) for line in tracked} <= {1, 2}
 
 
-def test_what_an_answer_showed_makes_the_next_frames_matter_more(tmp_path: Path) -> None:
+def test_what_an_answer_showed_makes_its_record_and_the_next_frames_matter_more(tmp_path: Path) -> None:
     with house(tmp_path) as made:
+        scheduler = made.agent.dispatcher.scheduler
+        assert scheduler.priority("door", clock_us()) is Priority.LOW
         made.agent.start()
         made.wait_for(by("far"), 10, "far")
+        assert scheduler.priority("door", clock_us()) is Priority.HIGH
         made.end()
-        priorities = [row.priority for row in sorted(made.store.rows(), key=lambda row: row.id.seq)]
-        assert priorities[0] == "low"
-        assert "high" in priorities[1:6]
-        assert priorities[-1] == "high"
+        answered = {row.priority for row in made.store.rows() if row.answered_by == AnsweredBy.FAR}
+        assert answered == {"high"}

@@ -188,6 +188,18 @@ def test_regions_are_judged_in_the_picture_that_was_answered_whatever_was_known_
     assert w.scheduler.priority("s", w.now_us) is Priority.NORMAL
 
 
+def test_a_frame_is_kept_by_what_its_own_answer_showed_and_scheduled_by_the_one_before():
+    rules = (PriorityRule(priority=Priority.HIGH, label="person"),)
+    streams = {"s": StreamSettings(pixels=1000, priority=Priority.LOW, rules=rules)}
+    w = world(streams=streams)
+    box = np.array([[1, 1, 9, 9]], np.float32), np.full(1, 0.9, np.float32), np.zeros(1, np.uint16)
+    w.scheduler.saw("s", Detections(*box, labels=("person",)), w.now_us, (32, 24))
+    shown = Detections(*box, labels=("car",))
+    assert w.scheduler.priority("s", w.now_us) is Priority.HIGH
+    assert w.scheduler.priority_of("s", shown, (32, 24)) is Priority.LOW
+    assert w.scheduler.priority_of("s", Detections(*box, labels=("person",)), (32, 24)) is Priority.HIGH
+
+
 def test_weights_of_the_recipe_share_a_short_near():
     weights = {Priority.HIGH: 1.0, Priority.NORMAL: 1.0, Priority.LOW: 1.0}
     streams = {p.value: StreamSettings(pixels=320 * 240, priority=p) for p in Priority}
