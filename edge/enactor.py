@@ -98,7 +98,8 @@ class Enactor:
                 if self._near is not None:
                     self._near.cancel(key)
             case actions.Track(key):
-                self._track(self._pending[key])
+                if (open_frame := self._pending.get(key)) is not None:
+                    self._track(open_frame)
             case actions.Give():
                 self._give(action)
             case actions.Release(key, committed):

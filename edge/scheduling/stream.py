@@ -22,6 +22,7 @@ class Stream:
         self._newest_us = 0
         self._behind_us: int | None = None  # since when frames wait for an answer
         self._good: deque[int] = deque(maxlen=GOOD_KEPT)  # frames with a near or far answer
+        self._newest_good = 0
 
     def priority(self, now_us: int) -> Priority:
         """By the rules on the previous answer, else the stream's own."""
@@ -50,14 +51,17 @@ class Stream:
         if self._behind_us is not None:
             self._behind_us = None if captured_us >= self._newest_us else max(captured_us, self._behind_us)
         if good:
-            self._good.append(seq)
+            self.corrected(seq)
 
     def corrected(self, seq: int) -> None:
-        """A far result of a frame that had another answer: from now on it can be carried forward."""
+        """Near or far said something of a frame, in time or not: from now on it can be carried forward."""
         self._good.append(seq)
+        self._newest_good = max(seq, self._newest_good)
 
     def behind(self, seq: int) -> int | None:
         """How many frames before `seq` the last real answer of this stream is; None without one."""
+        if 0 < self._newest_good < seq:
+            return seq - self._newest_good
         return min((seq - good for good in self._good if good < seq), default=None)
 
     @property
