@@ -128,9 +128,8 @@ class JobTable:
             job.eager = True  # far ended without an answer and nothing was kept: near may still make it
         elif nobody or now_us >= self._give_up_us(job):
             self._miss(job, now_us)
-        elif not job.tracked and now_us >= self._track_us(job) and self.trackable(job.key):
-            job.tracked = True
-            self.out.append(Track(job.key))
+        elif self.tracking is not None and not job.tracked:
+            self._stand_by(job, now_us)
 
     def give(
         self, job: Job, by: AnsweredBy, status: Status, reason: str, *, now_us: int, link: str = ""
@@ -167,7 +166,7 @@ class JobTable:
     def tick(self, job: Job, now_us: int) -> None:
         if job.release_by_us is not None and now_us >= job.release_by_us:
             self.release(job, committed=False)
-        again_us = self._again_us(job)
+        again_us = self._again_us(job) if self._near.small_estimate is not None else None
         if again_us is not None and now_us >= again_us:
             job.near_again = True
             self._near.give_up(job, now_us)
@@ -177,7 +176,7 @@ class JobTable:
     def next_us(self) -> int | None:
         """When a job needs a `tick`, or one of its flights becomes overdue."""
         commit_us = self._wake_up.commit_us
-        tracks = self.tracking is not None
+        tracks, small = self.tracking is not None, self._near.small_estimate is not None
         soonest_us: int | None = None
         for job in self._jobs.values():
             if job.given is not None:
@@ -186,7 +185,7 @@ class JobTable:
                 due_us = job.answer_by_us - commit_us
             else:
                 due_us = self._due_us(job) if tracks else job.give_up_us
-                again_us = self._again_us(job)
+                again_us = self._again_us(job) if small else None
                 due_us = due_us if again_us is None else min(due_us, again_us)
             for flight in job.flights.values():
                 out = flight.sent_us is not None and not flight.overdue
@@ -217,6 +216,12 @@ class JobTable:
         if job.near is not Near.RUNNING or job.given is not None:
             return None
         return self._near.again_us(job, job.answer_by_us - self._wake_up.commit_us)
+
+    def _stand_by(self, job: Job, now_us: int) -> None:
+        """Have the last answer carried forward once there is just time for it."""
+        if now_us >= self._track_us(job) and self.trackable(job.key):
+            job.tracked = True
+            self.out.append(Track(job.key))
 
     def _track_us(self, job: Job) -> int:
         """When the last answer has to be carried forward at the latest, so that it is there when it is given."""
