@@ -74,6 +74,7 @@ class Agent:
         self._streams = parts.streams
         self._links = parts.links
         self._near = parts.near
+        self._tracks = parts.tracks
         self._encoder = parts.encoder
         self._sinks = parts.sinks
         self._outbox = parts.outbox
@@ -91,6 +92,8 @@ class Agent:
             sink.start()
         if self._near is not None:
             self._near.start()
+        if self._tracks is not None:
+            self._tracks.start()
         if self._encoder is not None:
             self._encoder.start()
         self.dispatcher.start()
@@ -144,6 +147,8 @@ class Agent:
             sink.end()
         if self._near is not None:
             self._near.close(rest_s(0.2))
+        if self._tracks is not None:
+            self._tracks.close(rest_s(0.2))
         if self._encoder is not None:
             self._encoder.close(rest_s(0.2))
         self._close_links()
@@ -202,6 +207,7 @@ class Agent:
                 self._config,
                 streams=self._streams.infos,
                 near=self._answers.near,
+                near_smaller=self._answers.near_smaller,
                 far=self._answers.far_chosen,
                 started_unix_us=self._started_unix_us,
             ),

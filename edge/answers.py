@@ -8,7 +8,7 @@ from typing import Protocol
 from edge.identity import Identity
 from edge.pending import Pending
 from edge.scheduling.scheduler import Scheduler
-from edge.scheduling.timing import far_timing, near_timing
+from edge.scheduling.timing import far_timing, near_timing, tracked_timing
 from pipelines.errors import Fatal
 from pipelines.frame import Frame, FrameId, Picture
 from pipelines.labels import LabelSpace
@@ -42,8 +42,9 @@ class FrameLog(Protocol):
 
 class AnswerDesk:
     """Owned by the dispatcher thread, but `shed` and `gated` may be called from any. `near_name`/`near_sha256` name the
-    local model in answers; `far_chosen` is the far one, None until a worker has welcomed this agent. Detections come in
-    the recipe's labels; `labels` is only asked what a far model can never report."""
+    local model in answers, `near_small_name` it at its smaller input; `far_chosen` is the far one, None until a worker
+    has welcomed this agent. Detections come in the recipe's labels; `labels` is only asked what a far model can never
+    report."""
 
     def __init__(
         self,
@@ -58,8 +59,10 @@ class AnswerDesk:
         frame_log: FrameLog | None,
         clock_us: Callable[[], int],
         in_order: Sequence[OrderedSink] = (),
+        near_small_name: str = "",
     ) -> None:
         self._identity = identity
+        self.near_smaller = near_small_name
         self._labels = labels
         self._near_labels = near_labels
         self._checked_labels: set[tuple[str, ...]] = set()
@@ -167,6 +170,7 @@ class AnswerDesk:
         detections: Detections | None = None
         model = sha256 = ""
         timing: dict[str, int] = {}
+        age_frames = 0
         if give.by is AnsweredBy.FAR and pending.far is not None:
             far = pending.far
             estimate = scheduler.ways[give.link].link
@@ -186,7 +190,8 @@ class AnswerDesk:
             )
         elif give.by is AnsweredBy.NEAR and pending.near is not None and pending.near.detections is not None:
             detections = pending.near.detections
-            model, sha256 = self._near_name, self._near_sha256
+            model = self.near_smaller if pending.near.small else self._near_name
+            sha256 = self._near_sha256
             timing = near_timing(
                 captured_us=frame.captured_us,
                 accepted_us=pending.accepted_us,
@@ -196,6 +201,24 @@ class AnswerDesk:
                 given_us=pending.given_us,
                 released_us=now_us,
             )
+        elif (
+            give.by is AnsweredBy.TRACKED and pending.track is not None and pending.track.carried is not None
+        ):
+            run, carried = pending.track, pending.track.carried
+            detections, age_frames = carried.detections, carried.age_frames
+            model, sha256 = carried.base.model, carried.base.model_sha256
+            timing = tracked_timing(
+                captured_us=frame.captured_us,
+                accepted_us=pending.accepted_us,
+                ready_us=run.ready_us,
+                given_us=pending.given_us,
+                released_us=now_us,
+                age_us=carried.age_us,
+                run_us=run.took_us,
+            )
+        priority = pending.priority
+        if detections is not None:
+            priority = scheduler.priority_of(frame.stream, detections, (frame.width_px, frame.height_px))
         offloaded = pending.sent_us > 0
         good = give.by in (AnsweredBy.NEAR, AnsweredBy.FAR) and give.status is Status.OK
         return Answer(
@@ -210,11 +233,12 @@ class AnswerDesk:
             detections=detections if give.status is Status.OK else None,
             model=model,
             model_sha256=sha256,
-            priority=pending.priority,
+            priority=priority,
             reason=give.reason,
             link=give.link if give.by is AnsweredBy.FAR else ",".join(pending.sent_over),
             encoding=pending.encoding if offloaded else None,
             timing_us=timing,
+            age_frames=age_frames,
         )
 
     def _check_labels(self, model: ModelInfo) -> None:

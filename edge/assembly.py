@@ -1,6 +1,5 @@
 """Makes the parts of an agent from its configuration and joins them; whatever was opened is closed when one fails."""
 
-import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from edge.identity import Identity, StateDir
 from edge.latency import LatencyTally
 from edge.links.base import Link, Sent
 from edge.links.kinds import LINKS
-from edge.near import NearRun, NearRunner, warm_up
+from edge.near import NearRun, NearRunner
+from edge.near_models import NearNames, load_near
 from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
@@ -28,15 +28,15 @@ from edge.scheduler_settings import link_settings, scheduler_settings, stream_se
 from edge.scheduling.scheduler import Scheduler
 from edge.sinks.base import SinkThread
 from edge.sinks.threads import build_sinks
+from edge.track_runner import TrackRun, TrackRunner
+from edge.tracking import Tracking
 from pipelines.codecs.kinds import CODECS
-from pipelines.detectors.base import CancelToken, Detector
-from pipelines.detectors.kinds import DETECTORS
+from pipelines.detectors.base import CancelToken
 from pipelines.frame import Frame, FrameId
 from pipelines.labels import LabelSpace
 from pipelines.runtime import monotonic_us
+from pipelines.trackers.kinds import TRACKERS
 from protos.wire.messages import ToWorker
-
-log = logging.getLogger(__name__)
 
 LEAVE_WITHIN_S = 0.3
 NO_LINK = "link"
@@ -47,7 +47,7 @@ NO_LINK = "link"
 class Parts:
     """Nothing of it is started but what needs no start: the run directory's thread, and sinks others connect to.
 
-    `near`: None without a local model; `encoder`: None without a link.
+    `near`: None without a local model; `tracks`: None without a tracker; `encoder`: None without a link.
     """
 
     state: StateDir
@@ -55,6 +55,7 @@ class Parts:
     streams: Streams
     links: Sequence[Link]
     near: NearRunner | None
+    tracks: TrackRunner | None
     encoder: Encoder | None
     run_dir: RunDir | None
     sinks: Sequence[SinkThread]
@@ -91,6 +92,9 @@ class _Reports:
 
     def near_done(self, run: NearRun) -> None:
         self.to.near_done(run)
+
+    def tracked(self, run: TrackRun) -> None:
+        self.to.tracked(run)
 
     def encoded(self, encoded: Encoded) -> None:
         self.to.encoded(encoded)
@@ -130,7 +134,9 @@ def assemble(
         opened.callback(streams.close, lambda: LEAVE_WITHIN_S)
         if links is None:
             links = _build_links(config, opened)
-        detector, near_prior_us = _load_near(config, streams=streams, has_link=bool(links), cancel=cancel)
+        models = load_near(
+            config, streams=streams, labels=label_space(config), has_link=bool(links), cancel=cancel
+        )
         # After the model, which may take long and be cancelled: these set an earlier run aside, and hold a socket
         # that others connect to.
         run = None if run_dir is None else RunDir(run_dir, clock_us=monotonic_us)
@@ -160,9 +166,10 @@ def assemble(
         )
         near = (
             None
-            if detector is None
+            if models is None
             else NearRunner(
-                detector,
+                models.full,
+                smaller=models.smaller,
                 labels=label_space(config),
                 done=reports.near_done,
                 clock_us=monotonic_us,
@@ -177,13 +184,15 @@ def assemble(
                 clock_us=monotonic_us,
             )
         )
+        names = NearNames() if models is None else models.names
         desk = AnswerDesk(
             identity=identity,
             labels=label_space(config),
-            near_labels=detector.labels if detector is not None else (),
+            near_labels=() if models is None else models.full.labels,
             far_model=config.far.model,
-            near_name=detector.name if detector is not None else "",
-            near_sha256=detector.sha256 if detector is not None else "",
+            near_name=names.full,
+            near_small_name=names.small,
+            near_sha256=names.sha256,
             sinks=[*sinks, latency],
             in_order=sinks,
             frame_log=run,
@@ -192,8 +201,19 @@ def assemble(
         settings = scheduler_settings(
             config,
             links=[link.name for link in links] or [NO_LINK],
-            near_prior_us=None if detector is None else near_prior_us,
+            near_prior_us=None if models is None else models.prior_us,
+            small_prior_us=None if models is None else models.small_prior_us,
         )
+        tracks = (
+            None
+            if config.tracker is None
+            else TrackRunner(
+                {name: TRACKERS.build(config.tracker) for name in config.streams},
+                done=reports.tracked,
+                clock_us=monotonic_us,
+            )
+        )
+        tracking = None if tracks is None else Tracking(tracks, settings=settings, near=names)
         scheduler = Scheduler(settings, stream_settings(config, streams.infos))
         far = (
             None
@@ -210,6 +230,7 @@ def assemble(
                 streams=streams.ports,
                 clock_us=monotonic_us,
                 near=near is not None,
+                said=(lambda _, __: None) if tracking is None else tracking.far_said,
                 write_link=None if run is None else run.link,
             )
         )
@@ -223,6 +244,7 @@ def assemble(
             desk=desk,
             counters=counters,
             clock_us=monotonic_us,
+            tracking=tracking,
         )
         opened.pop_all()
     return Parts(
@@ -231,6 +253,7 @@ def assemble(
         streams=streams,
         links=links,
         near=near,
+        tracks=tracks,
         encoder=encoder,
         run_dir=run,
         sinks=sinks,
@@ -257,32 +280,3 @@ def _build_links(config: PipelineConfig, opened: ExitStack) -> list[Link]:
         opened.callback(made.close)
         links.append(made)
     return links
-
-
-def _load_near(
-    config: PipelineConfig, *, streams: Streams, has_link: bool, cancel: CancelToken
-) -> tuple[Detector | None, int]:
-    """The local detector, warmed up, and its slowest warm run in µs; None and 0 without one."""
-    if config.near is None or config.scheduler.policy == "far_only":
-        return None, 0
-    labels = label_space(config)
-    detector: Detector = DETECTORS.build(config.near.detector)
-    # A camera that has not given a picture yet has no size: then the model's own is warmed up.
-    sizes = [(i.width_px, i.height_px) for i in streams.infos if i.width_px and i.height_px]
-    width_px, height_px = sizes[0] if sizes else detector.input_size
-    runs_us = warm_up(detector, width_px=width_px, height_px=height_px, clock_us=monotonic_us, cancel=cancel)
-    near_us = runs_us[len(runs_us) // 2]
-    fps = streams.fps
-    if near_us * fps > 1_000_000:
-        log.warning(
-            "near takes %.0f ms and %.0f frames/s come in: it cannot answer every frame when the link is down "
-            "(%.1f cores needed of 1); use a smaller near input or fewer frames per second",
-            near_us / 1000,
-            fps,
-            near_us * fps / 1e6,
-        )
-    if labels is not None:
-        # without a link the near model is the only one there is
-        for sentence in labels.complaints(who="near", labels=detector.labels, other=None if has_link else ()):
-            log.warning("%s", sentence)
-    return detector, runs_us[-1]

@@ -25,6 +25,8 @@ from edge.scheduling import actions
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
+from edge.track_runner import TrackRun
+from edge.tracking import Tracking
 from edge.unasked import Unasked
 from pipelines.frame import Frame, FrameId
 from pipelines.result import ShedReason
@@ -50,6 +52,7 @@ class Dispatcher(threading.Thread):
         desk: AnswerDesk,
         counters: Counters,
         clock_us: Callable[[], int],
+        tracking: Tracking | None = None,
     ) -> None:
         super().__init__(name="dispatcher", daemon=True)
         self.scheduler = scheduler
@@ -70,6 +73,7 @@ class Dispatcher(threading.Thread):
         # For other threads: when this one last turned, 0 = not yet.
         self.turned_us = 0
         self.far = None if far is None else far(self._pending)
+        self.tracking = tracking
         self._enactor = Enactor(
             scheduler=scheduler,
             near=near,
@@ -80,6 +84,7 @@ class Dispatcher(threading.Thread):
             unasked=self._unasked,
             pending=self._pending,
             clock_us=clock_us,
+            tracking=tracking,
         )
 
     # -- reports from other threads -----------------------------------------------------------------------
@@ -107,6 +112,9 @@ class Dispatcher(threading.Thread):
 
     def near_done(self, run: NearRun) -> None:
         self._inbox.put(lambda: self._on_near(run))
+
+    def tracked(self, run: TrackRun) -> None:
+        self._inbox.put(lambda: self._enactor.tracked(run))
 
     def encoded(self, encoded: Encoded) -> None:
         self._inbox.put(lambda: self._on_encoded(encoded))
@@ -195,7 +203,8 @@ class Dispatcher(threading.Thread):
         taken = slot.take_when(lambda frame: self._accept(frame, decided))
         left = slot.peek() if taken is None else None
         if left is not None:
-            up_us = left.captured_us + self._deadline_us - self.scheduler.wake_up.margin_us
+            key, deadline_us = (stream, left.seq), left.captured_us + self._deadline_us
+            up_us = self.scheduler.waits_until_us(key, deadline_us)
             self._waiting[stream] = up_us if left.paced else self._clock_us() + LONGEST_WAIT_US
             return
         self._waiting.pop(stream, None)
@@ -217,6 +226,9 @@ class Dispatcher(threading.Thread):
         self._pending[key] = Pending(
             frame=frame, deadline_us=deadline_us, accepted_us=now_us, priority=priority
         )
+        if self.tracking is not None:
+            oldest = next(seq for name, seq in self._pending if name == frame.stream)
+            self.tracking.accepted(frame, oldest=oldest)
         decided.extend(offered)
         return True
 
@@ -226,7 +238,10 @@ class Dispatcher(threading.Thread):
         pending = self._pending.get(run.key)
         if pending is not None:
             pending.near = run
+        if self.tracking is not None:
+            self.tracking.near_said(run)
         self.counters.near_runs += 1
+        self.counters.near_smaller_runs += run.small
         self.counters.cancelled_near += run.status is None
         self._enactor.do(
             self.scheduler.near_done(

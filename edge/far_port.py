@@ -23,6 +23,7 @@ from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
 from pipelines.result import Priority
 from protos.wire import bulk, live, session
+from protos.wire.live import Result
 from protos.wire.messages import ToWorker
 from protos.wire.session import Lane
 
@@ -36,7 +37,7 @@ def _unix_us() -> int:
 class FarPort:
     """Drives one link, the scheduler's way of that name. `degraded` says in words why far is not there, empty while it
     is; `connections` counts live welcomes of workers that were taken. A connection to a worker that is not in accord
-    with the others is refused: nothing that comes on it is heard."""
+    with the others is refused: nothing that comes on it is heard. `said` is called with every far result, however late."""
 
     def __init__(
         self,
@@ -52,7 +53,9 @@ class FarPort:
         pending: Mapping[Key, Pending],
         clock_us: Callable[[], int],
         unix_us: Callable[[], int] = _unix_us,
+        said: Callable[[Key, Result], None] = lambda _, __: None,
     ) -> None:
+        self._heard = said
         self._link = link
         self._way = scheduler.ways[link.name]
         self._scheduler = scheduler
@@ -224,6 +227,7 @@ class FarPort:
                 pending = self._pending.get(key)
                 if pending is not None and pending.far is None:
                     pending.far, pending.far_arrived_us = result, event.arrived_us
+                self._heard(key, result)
                 return self._scheduler.result(
                     key,
                     link=self.name,

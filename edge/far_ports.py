@@ -21,11 +21,13 @@ from edge.scheduling.actions import Action, CancelFar, Encode, FarAction, OpenFr
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
+from protos.wire.live import Result
 
 
 class FarPorts:
-    """Iterates over its ports in the order of `links`. `pending` are the open frames; `bulk` carries the backfill. `write_link` takes a line about a
-    link, None = nobody keeps one; `near`: whether frames are answered without any link."""
+    """Iterates over its ports in the order of `links`. `pending` are the open frames; `bulk` carries the backfill.
+    `write_link` takes a line about a link, None = nobody keeps one; `near`: whether frames are answered without any link;
+    `said` is called with every far result, however late."""
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class FarPorts:
         streams: Sequence[StreamPort],
         clock_us: Callable[[], int],
         near: bool,
+        said: Callable[[Key, Result], None],
         write_link: Callable[[LinkSight], None] | None = None,
     ) -> None:
         self._encoder = encoder
@@ -59,6 +62,7 @@ class FarPorts:
                 streams=streams,
                 pending=pending,
                 clock_us=clock_us,
+                said=said,
             )
             for link in links
         }

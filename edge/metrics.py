@@ -221,8 +221,13 @@ def _far(v: Vitals) -> Iterator[Metric]:
 
 def _near(v: Vitals) -> Iterator[Metric]:
     yield _counter("near_runs", "Runs of the local detector.", v.near_runs)
+    yield _counter("near_smaller_runs", "Of them, those at its smaller input.", v.near_smaller_runs)
     yield _counter("near_cancelled", "Runs of it that a far answer made needless.", v.near_cancelled)
     yield _gauge("near_guard_seconds", "Time kept free for a near run.", v.near_guard_us / 1e6)
+    if v.tracker is not None:
+        yield _counter("tracker_runs", "Answers the tracker was asked to carry forward.", v.tracker.runs)
+        yield _counter("tracker_lost", "Of them, those of which nothing was left in sight.", v.tracker.lost)
+        yield _counter("tracker_skipped", "Pictures it did not look at for want of time.", v.tracker.skipped)
     yield _gauge("margin_seconds", "How long before its deadline an answer must be out.", v.margin_us / 1e6)
 
 

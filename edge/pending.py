@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from edge.near import NearRun
 from edge.scheduling.actions import Give
+from edge.track_runner import TrackRun
 from pipelines.frame import Encoding, Frame
 from pipelines.result import Priority
 from protos.wire.live import Result
@@ -13,7 +14,8 @@ from protos.wire.live import Result
 class Pending:
     """Times in µs of the gateway's monotonic clock, 0 = has not happened. `priority` is that of the moment it was
     accepted; `rung` the one its payload was ordered at last, an index into the ladder, None = not ordered; `sent_over`
-    says over which links it went, and when."""
+    says over which links it went, and when. `recorded`: the outbox was given its record; `track_ordered`: the tracker
+    was asked, `track` what it said."""
 
     frame: Frame
     deadline_us: int
@@ -29,7 +31,10 @@ class Pending:
     far_arrived_us: int = 0
     give: Give | None = None
     given_us: int = 0
+    recorded: bool = False
     recorded_on_time: bool = False
+    track_ordered: bool = False
+    track: TrackRun | None = None
     sent_over: dict[str, int] = field(default_factory=dict)
 
     @property

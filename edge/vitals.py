@@ -16,6 +16,7 @@ from edge.outbox.stats import OutboxStats
 from edge.readiness import without_far
 from edge.sinks.base import SinkThread
 from edge.sinks.queue import QueueSight
+from edge.track_runner import TrackCounts
 from pipelines.result import AnsweredBy, ShedReason
 from protos.wire.session import RejectReason
 
@@ -61,6 +62,8 @@ class Vitals:
     outbox: OutboxStats
     outbox_age_us: int | None
     sinks: Sequence[SinkVitals]
+    near_smaller_runs: int = 0
+    tracker: TrackCounts | None = None
 
     @property
     def degraded(self) -> bool:
@@ -105,6 +108,8 @@ def vitals_of(
         near_runs=counters.near_runs,
         near_cancelled=counters.cancelled_near,
         near_guard_us=scheduler.near.estimate.guard_us,
+        near_smaller_runs=counters.near_smaller_runs,
+        tracker=None if dispatcher.tracking is None else dispatcher.tracking.runner.counts,
         margin_us=scheduler.wake_up.margin_us,
         turned_us=dispatcher.turned_us,
         latency=latency.histograms,

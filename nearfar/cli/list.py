@@ -12,10 +12,11 @@ from pipelines.codecs.kinds import CODECS
 from pipelines.detectors.kinds import DETECTORS
 from pipelines.gates.kinds import GATES
 from pipelines.registry import Family, Kind
+from pipelines.trackers.kinds import TRACKERS
 
 FAMILIES = {
     family.name: family
-    for family in (SOURCES, GATES, CODECS, DETECTORS, POLICIES, LINKS, SINKS, LISTENERS, STORES)
+    for family in (SOURCES, GATES, CODECS, DETECTORS, TRACKERS, POLICIES, LINKS, SINKS, LISTENERS, STORES)
 }
 
 

@@ -79,12 +79,12 @@ def outbox_rows(run: Run) -> list[Row]:
 
 
 def stream_rows(run: Run) -> list[Row]:
-    """Stream, frames, on time, far, near, missed, shed, gated, p50, p99."""
+    """Stream, frames, on time, far, near, tracked, missed, shed, gated, p50, p99."""
     frames = run.frames
     rows = []
     for number, name in enumerate(frames.streams):
         of = frames.stream == number
-        by = [int(np.count_nonzero(of & frames.of(o))) for o in ("far", "near", "missed", "shed", "gated")]
+        by = [int(np.count_nonzero(of & frames.of(o))) for o in OUTCOMES]
         timely = frames.timely(of)
         latency = frames.latency_ms[of & frames.answered]
         p50, p99 = np.quantile(latency, [0.5, 0.99]) if len(latency) else (np.nan, np.nan)
@@ -154,6 +154,8 @@ def fact_rows(run: Run) -> list[Row]:
         ("policy", " · ".join(w for w in (facts.get("policy"), _hedge(facts)) if w)),
         ("streams", "; ".join(_streams(run.section("facts", "streams").items()))),
         ("near model", _model(run.section("facts", "near"))),
+        ("near, smaller", facts.get("near_smaller")),
+        ("tracker", facts.get("tracker")),
         ("far model", _model(run.section("facts", "far"))),
         ("pictures", "; ".join(_rungs(facts.get("ladder")))),
         ("links", ", ".join(f"{name}: {url}" for name, url in run.section("facts", "links").items())),

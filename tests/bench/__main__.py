@@ -15,6 +15,7 @@ BENCHMARKS = (
     "transport",
     "camera",
     "postprocess",
+    "tracker",
     "socket_sink",
     "queue_sink",
     "store",

@@ -15,6 +15,7 @@ from edge.outbox.store import Changes, Entry
 from edge.sinks.postman import PostSight
 from edge.sinks.queue import QueueSight
 from edge.sinks.spool import SpoolSight
+from edge.track_runner import TrackCounts
 from edge.vitals import SinkVitals, Vitals
 from nearfar.cli import main as command_line
 from pipelines.frame import FrameId
@@ -80,6 +81,8 @@ def vitals(**changes) -> Vitals:
         payload_bytes=5000,
         near_runs=1,
         near_cancelled=0,
+        near_smaller_runs=1,
+        tracker=TrackCounts(runs=3, lost=1, skipped=0),
         near_guard_us=25_000,
         margin_us=4_000,
         turned_us=1,

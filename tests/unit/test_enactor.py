@@ -91,7 +91,9 @@ def test_what_an_answer_showed_is_told_to_the_scheduler_once_it_is_out() -> None
     house = House()
     give = actions.Give(KEY, AnsweredBy.FAR, Status.OK, "", hold=False, link=LINK)
     house.enactor.do([give])
-    assert house.told == [("saw", "door", house.seen, NOW_US)]
+    assert house.told == [("saw", "door", house.seen, NOW_US, (32, 24))], (
+        "regions are judged in the picture's pixels"
+    )
 
 
 def test_backfill_counts_against_the_data_budget_of_its_link() -> None:

@@ -92,6 +92,7 @@ class House:
             streams=[StreamPort(name="door", index=0, slot=around, priority=Priority.NORMAL)],
             clock_us=lambda: NOW_US,
             near=True,
+            said=lambda _, __: None,
         )
 
     def connect(self, *names: str, welcome: Welcome = WELCOME) -> None:

@@ -17,6 +17,7 @@ import pipelines.blocks
 import pipelines.codecs.kinds
 import pipelines.detectors.kinds
 import pipelines.gates.kinds
+import pipelines.trackers.kinds
 from pipelines.diagnosis import blocks_of, kinds_of
 from pipelines.errors import ConfigError
 from pipelines.registry import Family, Kind
@@ -31,6 +32,7 @@ FAMILIES = {
         pipelines.detectors.kinds.DETECTORS,
         pipelines.codecs.kinds.CODECS,
         pipelines.gates.kinds.GATES,
+        pipelines.trackers.kinds.TRACKERS,
     ),
     "edge": (
         edge.capture.kinds.SOURCES,
@@ -62,6 +64,7 @@ def test_a_kind_resolves_to_something_that_can_be_called(floor, kind):
         (edge.capture.kinds.SOURCES, edge.capture.kinds.SourceConfig),
         (edge.sinks.kinds.SINKS, edge.sinks.kinds.SinkConfig),
         (pipelines.gates.kinds.GATES, pipelines.gates.kinds.GateConfig),
+        (pipelines.trackers.kinds.TRACKERS, pipelines.trackers.kinds.TrackerConfig),
     ],
     ids=repr,
 )
