@@ -89,12 +89,12 @@ class Bench:
 
     def frame(self, picture: NDArray[np.uint8]) -> dict[str, Any]:
         """Counts, bytes and durations of one frame."""
-        reference = _persons(self._reference.detect(picture, CancelToken()))
+        reference = persons(self._reference.detect(picture, CancelToken()))
         boxes = reference.boxes
         out: dict[str, Any] = {"reference": len(boxes)}
         for name, detector in (("near", self._near), ("small_near", self._small)):
             start = time.perf_counter()
-            seen = _persons(detector.detect(picture, CancelToken()))
+            seen = persons(detector.detect(picture, CancelToken()))
             out[name] = [*counts(seen.boxes, boxes), int((time.perf_counter() - start) * 1e6)]
             if name == "near":
                 out["confidence"] = round(float(min(seen.scores, default=0.0)), 4)
@@ -114,13 +114,13 @@ class Bench:
             raise RuntimeError(f"JPEG at quality {quality} failed")
         start = time.perf_counter()
         decoded = np.asarray(cv2.imdecode(payload, cv2.IMREAD_COLOR), np.uint8)
-        seen = _persons(self._far.detect(decoded, CancelToken()))
+        seen = persons(self._far.detect(decoded, CancelToken()))
         run_us = int((time.perf_counter() - start) * 1e6)
         boxes = seen.scaled(width / size[0], height / size[1]).boxes
         return [*counts(boxes, reference), run_us, len(payload), encode_us]
 
 
-def _persons(seen: Detections) -> Detections:
+def persons(seen: Detections) -> Detections:
     """Persons only, best first."""
     order = np.argsort(-seen.scores, kind="stable")
     order = order[seen.class_ids[order] == PERSON]

@@ -1,0 +1,44 @@
+"""Runs that were made, one line of JSON each, in a file that only grows: what is there is not made again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.bench.scenarios.one_run import Plan
+
+Row = dict[str, Any]
+MOST_DISCARDED = 2
+"""So often a run is repeated because the machine disturbed it; then the disturbed ones are all there is."""
+
+
+class Results:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.rows: list[Row] = []
+        if path.exists():
+            with path.open() as file:
+                self.rows = [json.loads(line) for line in file if line.endswith("\n")]
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+        with self._path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def wants(self, plan: Plan) -> bool:
+        """Whether this run has to be made, or once more."""
+        same = [row for row in self.rows if row["plan"] == plan.as_dict()]
+        good = [row for row in same if not row.get("failed") and not row.get("discarded")]
+        return not good and len(same) <= MOST_DISCARDED
+
+    @property
+    def good(self) -> list[Row]:
+        """Neither failed nor disturbed."""
+        return [row for row in self.rows if not row.get("failed") and not row.get("discarded")]
+
+    @property
+    def discarded(self) -> list[Row]:
+        return [row for row in self.rows if row.get("discarded")]
+
+    @property
+    def failed(self) -> list[Row]:
+        return [row for row in self.rows if row.get("failed")]
