@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from edge.answers import AnswerDesk
@@ -149,6 +150,7 @@ def assemble(
             clock_us=monotonic_us,
             on_committed=reports.committed,
             send=lambda batch: _send_bulk(link, batch),
+            overdue=None if link is None else partial(link.open_fresh, Lane.BULK),
         )
         near = (
             None

@@ -167,6 +167,8 @@ class FarPort:
             case Connected() if not self._keeps_our_records(event.welcome):
                 self._refuse(event)
             case Connected(lane=Lane.LIVE):
+                if self.connections:  # what ended the other may have ended the bulk lane's too, in silence
+                    self._link.open_fresh(Lane.BULK)
                 self.connections += 1
                 self.degraded = ""
                 model = self._desk.choose_model(event.welcome)

@@ -108,7 +108,12 @@ def _make_all(
 
 def _one(plan: Plan, cache: ClipCache, cache_path: Path, keep: Path | None) -> report.Row:
     """A run that breaks is told, and costs no other."""
-    kept = None if keep is None else keep / f"{plan.scenario}-{plan.policy}-{plan.deadline_ms}-{plan.round}"
+    kept = (
+        None
+        if keep is None
+        else keep
+        / f"{plan.scenario}-{plan.policy}-{plan.deadline_ms}-{plan.round}-{time.time_ns() // 1_000_000_000}"
+    )
     try:
         return one_run.make(plan, BY_NAME[plan.scenario], cache, cache_path, keep=kept)
     except Exception as error:
