@@ -1,5 +1,6 @@
 """Runs that were made, one line of JSON each, in a file that only grows: what is there is not made again."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,17 @@ class Results:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.rows: list[Row] = []
-        if path.exists():
-            with path.open() as file:
-                self.rows = [json.loads(line) for line in file if line.endswith("\n")]
+        for line in path.read_text().splitlines() if path.exists() else ():
+            with contextlib.suppress(
+                json.JSONDecodeError
+            ):  # cut off by a crash: that run has to be made again
+                self.rows.append(json.loads(line))
 
     def add(self, row: Row) -> None:
         self.rows.append(row)
-        with self._path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        with self._path.open("a+b") as file:
+            cut_off = file.tell() and self._path.read_bytes()[-1:] != b"\n"
+            file.write((b"\n" if cut_off else b"") + json.dumps(row).encode() + b"\n")
 
     def wants(self, plan: Plan) -> bool:
         """Whether this run has to be made, or once more."""
