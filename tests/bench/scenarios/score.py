@@ -166,7 +166,7 @@ def _share_regained(lines: Sequence[Line], spans_ms: Sequence[tuple[float, float
         inside = [line for line in lines if from_ms <= line["captured_unix_ms"] < to_ms]
         if len(inside) < 5:
             return None
-        return sum(line["answered_by"] == "far" for line in inside) / len(inside)
+        return float(sum(line["answered_by"] == "far" for line in inside) / len(inside))
 
     out: list[float | None] = []
     for start_ms, end_ms in spans_ms:
