@@ -60,6 +60,7 @@ def main() -> None:
     parser.add_argument("--deadlines", default="100,75", help="in ms")
     parser.add_argument("--frames", type=int, default=1005)
     parser.add_argument("--fps", type=float, default=15.0)
+    parser.add_argument("--repeats", type=int, default=2, help="of a run that was disturbed")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--cc", default="cubic", help="TCP congestion control of both sides")
     parser.add_argument("--worker", default="cached", choices=("cached", "real"))
@@ -97,7 +98,7 @@ def _make_all(
         print(f"cleared away what an earlier run left: {line}", file=sys.stderr)
     until_s = None if arguments.within is None else time.monotonic() + arguments.within
     for plan in plans(arguments, scenarios):
-        while results.wants(plan):
+        while results.wants(plan, repeats=arguments.repeats):
             if until_s is not None and time.monotonic() + plan.run_s + 15 > until_s:
                 print("not finished: call again", file=sys.stderr)
                 return 3

@@ -6,6 +6,7 @@ A shorter run is squeezed, so that everything still happens in it (`squeezed`), 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from tests.support.netlab import SHARED
@@ -42,7 +43,7 @@ class Scenario:
     """`up`, `down`: of netlab's profile; `steps`: its schedule, with `repeat_s` over and over; `acts`: by moment.
 
     `bad`: spans in which nobody can be answered far in time, from which falling back and returning are measured. An
-    act that takes time (a worker's start) ends its span when it is done.
+    act that takes time (a worker's start) ends its span when it is done. `trace`: of the uplink, what `simulate` reads.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Scenario:
     acts: Sequence[tuple[float, Act]] = ()
     bad: Sequence[tuple[float, float]] = ()
     by_name: bool = False
+    trace: Path | None = None
 
     def squeezed(self, run_s: float) -> "Scenario":
         """For a run of `run_s`."""
@@ -108,13 +110,10 @@ def _lossy(percent: float) -> Scenario:
 
 
 def _lte(name: str, file: str, words: str) -> Scenario:
-    trace = str(SHARED / "data/traces" / file)
-    return Scenario(
-        name=name,
-        words=words,
-        up={"delay_ms": 15, "trace": trace, "queue_bytes": 150_000},
-        down={"delay_ms": 15, "rate_mbit": 40, "queue_bytes": 150_000},
-    )
+    """The trace begins with the first frame, so that every policy meets the same piece of it."""
+    way = {"delay_ms": 15, "rate_mbit": 40, "queue_bytes": 150_000}
+    trace = SHARED / "data/traces" / file
+    return _made(name, words, way, steps=({"t": 0, "up": {"trace": str(trace)}},), trace=trace)
 
 
 def _set(at_s: float, **way: Any) -> Setting:

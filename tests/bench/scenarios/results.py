@@ -8,8 +8,6 @@ from typing import Any
 from tests.bench.scenarios.one_run import Plan
 
 Row = dict[str, Any]
-MOST_DISCARDED = 2
-"""So often a run is repeated because the machine disturbed it; then the disturbed ones are all there is."""
 
 
 class Results:
@@ -28,11 +26,12 @@ class Results:
             cut_off = file.tell() and self._path.read_bytes()[-1:] != b"\n"
             file.write((b"\n" if cut_off else b"") + json.dumps(row).encode() + b"\n")
 
-    def wants(self, plan: Plan) -> bool:
-        """Whether this run has to be made, or once more."""
+    def wants(self, plan: Plan, *, repeats: int) -> bool:
+        """Whether this run has to be made, or once more, at most `repeats` times, because it failed or the machine
+        disturbed it; then the disturbed ones are all there is."""
         same = [row for row in self.rows if row["plan"] == plan.as_dict()]
         good = [row for row in same if not row.get("failed") and not row.get("discarded")]
-        return not good and len(same) <= MOST_DISCARDED
+        return not good and len(same) <= repeats
 
     @property
     def good(self) -> list[Row]:

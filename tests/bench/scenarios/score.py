@@ -59,6 +59,7 @@ def figures(
         "staleness_ms": {
             f"p{q:g}": round(quantile(ages_ms, q / 100), 1) for q in (50, 95, 99, 100) if ages_ms
         },
+        "near_ms": _near_ms(answered),
         "near_guard_ms": summary["near_guard_ms"],
         "margin_ms": summary["margin_ms"],
         "fall_back_ms": _fall_back_ms(sights, spans_ms),
@@ -116,6 +117,12 @@ def _misplaced(line: Line, cache: ClipCache) -> bool:
     if line["encoding"] is None:
         return False
     return line["encoding"]["bytes"] not in cache.payload_bytes[(line["seq"] - 1) % len(cache)]
+
+
+def _near_ms(answered: Sequence[Line]) -> float | None:
+    """Median of a near run."""
+    took_ms = sorted(line["timing"]["detect"] for line in answered if line["answered_by"] == "near")
+    return round(quantile(took_ms, 0.5), 2) if took_ms else None
 
 
 def _rungs(answered: Sequence[Line]) -> dict[str, int]:
