@@ -9,6 +9,7 @@ Needs root, two cores and ../shared. The agent has core 0 to itself; link, worke
 """
 
 import argparse
+import signal
 import sys
 import time
 import traceback
@@ -93,6 +94,7 @@ def _make_all(
     arguments: argparse.Namespace, scenarios: list[Scenario], results: Results, cache_path: Path
 ) -> int:
     cache = ClipCache.read(cache_path)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     one_run.settle()
     for line in netlab.clear_away():
         print(f"cleared away what an earlier run left: {line}", file=sys.stderr)
