@@ -102,6 +102,9 @@ class _Reports:
     def send_bulk(self, message: ToWorker) -> Sent:
         return self.bulk.send(message)
 
+    def bulk_overdue(self) -> None:
+        self.bulk.open_fresh()
+
 
 def assemble(
     config: PipelineConfig,
@@ -158,6 +161,7 @@ def assemble(
             clock_us=monotonic_us,
             on_committed=reports.committed,
             send=reports.send_bulk,
+            overdue=reports.bulk_overdue,
         )
         bulk = reports.bulk = BulkWay(
             links,

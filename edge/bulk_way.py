@@ -52,7 +52,7 @@ class _Candidate:
 
 
 class BulkWay:
-    """`send` may be called from any thread, all else from the dispatcher's. `metered`: by name of a link."""
+    """`send` and `open_fresh` may be called from any thread, all else from the dispatcher's. `metered`: by name of a link."""
 
     def __init__(self, links: Sequence[Link], *, metered: Mapping[str, bool], outbox: Reachable) -> None:
         self._candidates = {
@@ -89,6 +89,12 @@ class BulkWay:
                 if isinstance(message, BulkBatch):
                     self._out.add(message.batch)
             return sent
+
+    def open_fresh(self) -> None:
+        """What was sent is overdue: the connection may be dead without a word, so another is tried beside it."""
+        with self._lock:
+            if self._current is not None:
+                self._candidates[self._current].link.open_fresh(Lane.BULK)
 
     def take_bill(self) -> dict[str, int]:
         """Bytes handed to each link since this was asked last: its data budget pays for them."""

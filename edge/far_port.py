@@ -207,6 +207,8 @@ class FarPort:
             return ()
         self._accord.joined(self.name, model)
         self._desk.use_model(model)
+        if self.connections:  # what ended the other may have ended the bulk lane's too, in silence
+            self._link.open_fresh(Lane.BULK)
         self.connections += 1
         self.degraded = ""
         return self._scheduler.welcomed(self.name, event.connection, welcome.credit, now_us)

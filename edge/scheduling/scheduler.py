@@ -21,7 +21,7 @@ from edge.scheduling.settings import SchedulerSettings, StreamSettings
 from edge.scheduling.stream import Stream
 from edge.scheduling.wake_up import WakeUp
 from pipelines.result import AnsweredBy, Detections, Load, Priority, Status, WorkerTiming
-from protos.wire.session import Credit
+from protos.wire.session import Credit, RejectReason
 
 
 class Scheduler:
@@ -169,7 +169,8 @@ class Scheduler:
     def rejected(self, key: Key, *, link: str, reason: str, load: Load, now_us: int) -> list[Action]:
         """The worker will not answer this frame; near starts at once."""
         job = self._table.get(key)
-        self.ways[link].heard(load, now_us, of_a_frame=job is not None)
+        # A worker also says `expired` of a small head whose body never came: that proves no frame crossed.
+        self.ways[link].heard(load, now_us, of_a_frame=job is not None and reason != RejectReason.EXPIRED)
         if job is not None:
             self._offload.failed(job, self.ways[link], f"rejected: {reason}", now_us)
             self._table.drop_if_done(job)

@@ -41,9 +41,11 @@ class House:
         self.bulk_reachable: list[bool] = []
         self.refused: list[int] = []
         self.acked: list[Any] = []
+        self.fresh: list[Lane] = []
         around: Any = SimpleNamespace(
             name=LINK,
             refuse=lambda connection, _: self.refused.append(connection),
+            open_fresh=self.fresh.append,
             acked_live=self.acked.append,
             acked_bulk=self.acked.append,
             reachable=lambda *, connected, limits=None: self.bulk_reachable.append(connected),
@@ -106,6 +108,15 @@ def test_records_are_not_brought_to_another_store(house: House) -> None:
     house.connect(2, "two", Lane.BULK)
     assert house.bulk_reachable == [True, False]
     assert house.refused == [2]
+
+
+def test_a_live_connection_that_replaces_another_brings_a_fresh_one_for_the_outbox() -> None:
+    """F30: a NAT that forgot one flow forgot the other too, and nothing tells of it on a lane that only sends."""
+    house = House()
+    house.connect(1, "one")
+    assert house.fresh == []
+    house.connect(2, "one")
+    assert house.fresh == [Lane.BULK]
 
 
 @pytest.mark.parametrize("lane", Lane)

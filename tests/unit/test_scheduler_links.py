@@ -6,7 +6,7 @@ import pytest
 
 from edge.scheduling import actions
 from edge.scheduling.settings import LinkSettings
-from pipelines.result import AnsweredBy, Priority
+from pipelines.result import AnsweredBy, Load, Priority
 from tests.support.virtual import LADDER, MS, World, links, world
 
 FPS_25 = 40 * MS
@@ -211,6 +211,26 @@ def test_connections_that_fall_silent_with_their_first_frame_are_called_by_the_s
         w.run_until(w.now_us + 2_000 * MS)
     assert w.way.breaker.reason == "pings pass but frames vanish"
     assert w.late() == []
+
+
+def test_a_head_that_expires_for_want_of_its_body_does_not_speak_for_the_link():
+    # F29 over gRPC: the head is a small packet of its own, crosses, and the worker says that it expired.
+    w = world()
+    w.run_frames(20, every_us=FPS_25)
+    w.wire.frames_pass = False
+    for connection in (2, 3, 4):
+        w.rtt_us = lambda _: 20 * MS
+        w.connect(connection=connection)
+        seqs = iter(range(100 * connection, 100 * connection + 99))
+        sent = len(w.offloaded)
+        while len(w.offloaded) == sent:
+            w.frame(next(seqs))
+            w.run_until(w.now_us + FPS_25)
+        _, key, _ = w.offloaded[-1]
+        w.do(w.scheduler.rejected(key, link=w.way.name, reason="expired", load=Load(), now_us=w.now_us))
+        w.rtt_us = lambda _: None
+        w.run_until(w.now_us + 2_000 * MS)
+    assert w.way.breaker.reason == "pings pass but frames vanish"
 
 
 def test_a_blackhole_is_not_called_an_mtu_blackhole():
