@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from cloud.store.kinds import SQLITE, StoreConfig
 from pipelines.blocks import Block, FilePath, MisfitError, Name, Sha256
 from pipelines.detectors.kinds import DetectorConfig
 from pipelines.document import Document
@@ -17,8 +18,6 @@ from pipelines.errors import ConfigError
 from pipelines.listen import LISTENER_CREDENTIALS, AddressConfig, HttpConfig
 from pipelines.registry import Family, Kind
 from pipelines.units import Duration, Size, duration, size
-
-_SQLITE = "sqlite:///"
 
 
 class ZmqListenConfig(AddressConfig):
@@ -135,31 +134,6 @@ class LimitsConfig(Block):
     batch_records: int = Field(4096, ge=1, description="records in one backfill batch")
 
 
-class StoreConfig(Block):
-    """The record store: one row per frame."""
-
-    # The default needs the worker's state_dir, so the worker fills it in; nobody has to write it.
-    model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required", None))
-
-    url: str = Field(description="sqlite:///FILE; default: records.db in state_dir")
-    commit_every: Duration = Field(duration("20ms"), description="also the longest an ack waits when idle")
-
-    not_built: ClassVar[Mapping[str, str]] = {
-        "keep": "pruning of old records is not built yet; leave keep out",
-        "payloads": "the payload store is not built yet; leave payloads out",
-    }
-
-    @field_validator("url")
-    @classmethod
-    def _is_a_sqlite_file(cls, url: str, info: ValidationInfo) -> str:
-        if url.startswith(("postgresql", "postgres")):
-            raise ValueError("PostgreSQL stores are not built yet; use sqlite:///FILE")
-        file = url.removeprefix(_SQLITE)
-        if not url.startswith(_SQLITE) or not file or file.startswith(":"):
-            raise ValueError("must be sqlite:///FILE (sqlite:////ABSOLUTE/FILE)")
-        return _SQLITE + str(Path((info.context or {}).get("directory", Path())) / file)
-
-
 class WorkerConfig(Block):
     """A worker: frames in, results out, one record per frame kept."""
 
@@ -226,7 +200,7 @@ LISTENERS = Family(
 
 
 def _default_url(state_dir: Path) -> str:
-    return f"{_SQLITE}{state_dir / 'records.db'}"
+    return f"{SQLITE}{state_dir / 'records.db'}"
 
 
 def load_worker(path: Path | str | None, overrides: Sequence[str] = ()) -> WorkerConfig:

@@ -20,6 +20,7 @@ from cloud.decoding import DecodePool
 from cloud.jobs import EXPIRED, STOPPED, Detected, Job, Outcome
 from cloud.ledger import Ledger
 from cloud.limits import ServiceLimits
+from cloud.live_payloads import LivePayloads
 from cloud.metrics import WorkerMetrics
 from cloud.models import ModelHost, ModelSpec
 from cloud.reception import Reception
@@ -59,7 +60,9 @@ class Service:
         decode_threads: int = 1,
         commit_every_us: int = 20_000,
         metrics: WorkerMetrics | None = None,
+        live_payloads: LivePayloads | None = None,
     ) -> None:
+        self._live_payloads = live_payloads
         self.limits = limits = limits or ServiceLimits()
         self.metrics = metrics or WorkerMetrics()
         self.codecs = codecs
@@ -125,6 +128,11 @@ class Service:
             writer=self.writer,
             clock_us=clock_us,
         )
+
+    @property
+    def keeps_pictures(self) -> bool:
+        """Whether a live frame's picture may be wanted after it was answered."""
+        return self._live_payloads is not None and self._live_payloads.wants_any
 
     @property
     def sessions(self) -> int:
@@ -225,6 +233,8 @@ class Service:
         self._reply(job, result)  # whatever else is to be done about the frame is done behind its reply
         self.metrics.answered(job, now_us, detect_us=outcome.detect_us)
         self.writer.submit(Entry(far=[far_record(job, result)], to=job.origin, submitted_us=now_us))
+        if self._live_payloads is not None:
+            self._live_payloads.offer(job, result.detections, now_us=now_us)
 
     def count_reject(self, reason: RejectReason) -> None:
         self.metrics.frames.labels("rejected").inc()

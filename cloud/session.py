@@ -36,6 +36,11 @@ class Desk(Protocol):
     @property
     def metrics(self) -> WorkerMetrics: ...
 
+    @property
+    def keeps_pictures(self) -> bool:
+        """Whether the body of a frame may be wanted after it was answered."""
+        ...
+
     def hello(self, session: "WorkerSession", hello: Hello, now_us: int) -> None:
         """Welcome it or refuse it with words."""
         ...
@@ -174,6 +179,7 @@ class WorkerSession:
                 model=self.model,
                 head_us=arrived_us,
                 expiry_us=arrived_us + min(head.worker_budget_us, _LARGEST_BUDGET_US),
+                keep_body=self._service.keeps_pictures,
             )
             self.jobs[key] = job
             refusal = self._service.backlog.admit(job)

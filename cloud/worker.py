@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cloud.config import LISTENERS, ModelConfig, WorkerConfig
+from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
 from cloud.models import ModelSpec
@@ -20,6 +21,7 @@ from cloud.store.records import RecordStore, open_store
 from pipelines.codecs.kinds import CODECS
 from pipelines.detectors.base import Detector
 from pipelines.detectors.kinds import DETECTORS
+from pipelines.errors import Retryable
 from pipelines.listen import AddressConfig
 from pipelines.registry import Kind
 from pipelines.runtime import monotonic_us
@@ -27,6 +29,8 @@ from pipelines.runtime import monotonic_us
 log = logging.getLogger(__name__)
 
 _CLOSING_US = 1_000_000
+_SERVER_WITHIN_S = 30.0
+_SERVER_STEP_S = 0.5
 _LAST_WORDS_S = 0.5  # kept for the listeners to hand over what is queued, whatever the rest has taken
 
 
@@ -41,6 +45,7 @@ class Worker:
         self._config = config
         self._store: RecordStore | None = None
         self._service: Service | None = None
+        self._keeping: Keeping | None = None
         self._listeners: dict[str, Listener] = {}
         self.left_behind: list[str] = []
 
@@ -86,6 +91,8 @@ class Worker:
         until_us = monotonic_us() + allowed_us
         # closing takes its part of the time, so that the promise holds for the process as a whole
         clean = self._service is None or self._service.drain(max(allowed_us - _CLOSING_US, allowed_us // 2))
+        if self._keeping is not None:
+            self._keeping.drain(max(0, until_us - _CLOSING_US - monotonic_us()))
         if not clean:
             log.warning("drained only in part: the time of %.1f s was not enough", allowed_us / 1e6)
         self._close((until_us - monotonic_us()) / 1e6)
@@ -93,7 +100,14 @@ class Worker:
 
     def _start(self) -> None:
         config = self._config
-        self._store = open_store(config.store.url)
+        self._store = _opened(config.store.url)
+        self._keeping = Keeping(
+            config.store,
+            self._store,
+            acknowledge=lambda _: None,  # live pictures are copies: nobody waits for word
+            clock_us=monotonic_us,
+            unix_us=_unix_us,
+        )
         codecs = [kind.resolve()() for kind in CODECS]
         self._service = Service(
             models=[_spec(name, model) for name, model in config.models.items()],
@@ -117,10 +131,13 @@ class Worker:
             ),
             decode_threads=config.decode.threads,
             commit_every_us=config.store.commit_every,
+            live_payloads=self._keeping.live,
         )
         metrics = self._service.metrics
         metrics.describe(name=config.name, store_id=self._store.store_id)
         self._service.start()
+        self._keeping.start()
+        self._keeping.show(metrics)
         metrics.counter(
             "nearfar_worker_refused_messages",
             "Messages that could not be read, or came from one connection too many.",
@@ -151,6 +168,8 @@ class Worker:
         if self._service is not None:
             self._service.stop(max(0.0, until_s - _LAST_WORDS_S - time.monotonic()))
             self.left_behind += self._service.left_behind
+        if self._keeping is not None:
+            self.left_behind += self._keeping.stop(max(0.0, until_s - _LAST_WORDS_S - time.monotonic()))
         for listener in self._listeners.values():
             listener.halt()
         for listener in self._listeners.values():
@@ -160,8 +179,24 @@ class Worker:
             log.warning("left behind at the end: %s", ", ".join(self.left_behind))
         if self._store is not None and not self.left_behind:  # else somebody may still write
             self._store.close()
-        self._service = self._store = None
+        self._service = self._store = self._keeping = None
         self._listeners = {}
+
+
+def _opened(url: str) -> RecordStore:
+    """The record store. One on a server is waited for: after a power cut it may start later than its workers."""
+    until_s = time.monotonic() + (0.0 if url.startswith("sqlite") else _SERVER_WITHIN_S)
+    said = False
+    while True:
+        try:
+            return open_store(url)
+        except Retryable as error:
+            if time.monotonic() > until_s:
+                raise
+            if not said:
+                log.warning("%s; waiting up to %.0f s for it", error, _SERVER_WITHIN_S)
+            said = True
+            time.sleep(_SERVER_STEP_S)
 
 
 def _spec(name: str, model: ModelConfig) -> ModelSpec:

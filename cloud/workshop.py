@@ -147,7 +147,8 @@ class Workshop:
 
     def _put_picture(self, job: Job, picture: Picture | Failed, decode_us: int, now_us: int) -> Failed | None:
         """Why the job has to end now that it is decoded; None if it may be run, or is over already."""
-        job.body = b""
+        if not job.keep_body:
+            job.body = b""
         if isinstance(picture, Failed):
             return picture
         if job.stage is not Stage.GONE:

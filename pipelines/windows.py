@@ -27,9 +27,12 @@ class MinWindow:
 
     def value(self, now_us: int) -> float | None:
         """The minimum, or None when nothing was observed. The last observation outlives the span."""
-        while len(self._rising) > 1 and self._rising[0][0] < now_us - self._span_us:
-            self._rising.popleft()
-        return self._rising[0][1] if self._rising else None
+        rising = self._rising
+        if not rising:
+            return None
+        while rising[0][0] < now_us - self._span_us and len(rising) > 1:
+            rising.popleft()
+        return rising[0][1]
 
 
 class SampleWindow:
@@ -63,4 +66,4 @@ class SampleWindow:
     def harmonic_mean(self, now_us: int) -> float | None:
         """n / Σ(1/v): the right mean of rates measured over equal amounts of data."""
         values = self.values(now_us)
-        return len(values) / sum(1.0 / v for v in values) if values else None
+        return len(values) / sum([1.0 / v for v in values]) if values else None

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 
@@ -11,6 +10,8 @@ import pytest
 from zmq.utils.garbage import GarbageCollectorThread
 
 from tests.support.eventually import eventually
+from tests.support.postgres import PostgresServer
+from tests.support.programs import program
 
 LEFT_OVER_WITHIN_S = 3.0
 
@@ -18,7 +19,7 @@ LEFT_OVER_WITHIN_S = 3.0
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in item.iter_markers("service"):
         (name,) = marker.args
-        if shutil.which(name) is None:
+        if program(name) is None:
             words = f"needs the program {name!r}, which is not installed"
             if os.environ.get("CI"):
                 pytest.fail(words)
@@ -66,3 +67,10 @@ def _nothing_left_running() -> Iterator[None]:
         for child in left_children():
             child.kill()
         pytest.fail(f"left running: {', '.join(names)}")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real server for all tests of the run; mark the test `service("postgres")`."""
+    with PostgresServer() as server:
+        yield server

@@ -1,11 +1,14 @@
 """One row of the record store: as people and reports read it, and between records and columns."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from cloud.store.payload_ref import PayloadRef
+from cloud.store.tables import records
 from pipelines.frame import FrameId
-from pipelines.result import AnsweredBy, Detections, Gap, Record
+from pipelines.result import AnsweredBy, Detections, Gap, GapReason, Record
 from protos.wire.records import decode_detections, encode_detections
 
 KEY = ("agent", "run", "stream", "seq")
@@ -41,6 +44,7 @@ class RecordRow:
     source: str
     received_unix_us: int
     updated_unix_us: int
+    payload: PayloadRef | None = None
 
     @property
     def best(self) -> Detections | None:
@@ -73,15 +77,23 @@ class RecordRow:
             "best_detections": None if self.best is None else self.best.as_rows(),
             "source": self.source,
             "received_unix_ms": self.received_unix_us / 1000,
+            "payload": None if self.payload is None else self.payload.as_dict(),
         }
 
 
-def _key_row(identity: FrameId, now_unix_us: int) -> dict[str, Any]:
+def key_of(identity: FrameId) -> dict[str, Any]:
+    """The columns that name a frame."""
     return {
         "agent": identity.agent,
         "run": identity.run.hex(),
         "stream": identity.stream,
         "seq": identity.seq,
+    }
+
+
+def _key_row(identity: FrameId, now_unix_us: int) -> dict[str, Any]:
+    return {
+        **key_of(identity),
         "received_unix_us": now_unix_us,
         "updated_unix_us": now_unix_us,
     }
@@ -126,7 +138,12 @@ def given_row(record: Record, now_unix_us: int) -> dict[str, Any]:
     }
 
 
-def gap_row(agent: str, gap: Gap) -> dict[str, Any]:
+def in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By identity, so that workers that write the same rows at once wait for each other in one order."""
+    return sorted(rows, key=lambda row: (row["agent"], row["run"], row["stream"], row["seq"]))
+
+
+def gap_row(agent: str, gap: Gap, now_unix_us: int) -> dict[str, Any]:
     return {
         "agent": agent,
         "run": gap.run.hex(),
@@ -135,10 +152,24 @@ def gap_row(agent: str, gap: Gap) -> dict[str, Any]:
         "last": gap.last,
         "reason": gap.reason.value,
         "detail": gap.detail,
+        "received_unix_us": now_unix_us,
     }
 
 
-def row_of(found: dict[str, Any]) -> RecordRow:
+def gap_of(found: Any) -> Gap:
+    return Gap(
+        run=bytes.fromhex(found.run),
+        stream=found.stream,
+        first=found.first,
+        last=found.last,
+        reason=GapReason(found.reason),
+        detail=found.detail,
+    )
+
+
+def row_of(found: dict[str, Any], *, payload: PayloadRef | None = None) -> RecordRow:
+    """From the columns of `records`; what else stands in `found` is not looked at."""
+    found = {column.name: found[column.name] for column in records.columns}
     identity = FrameId(
         found.pop("agent"), bytes.fromhex(found.pop("run")), found.pop("stream"), found.pop("seq")
     )
@@ -152,6 +183,7 @@ def row_of(found: dict[str, Any]) -> RecordRow:
         far_detections=_detections(found.pop("far_detections")),
         timing_us=json.loads(found.pop("timing_us") or "{}"),
         far_timing_us=json.loads(found.pop("far_timing_us") or "{}"),
+        payload=payload,
         **found,
     )
 

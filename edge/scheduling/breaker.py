@@ -46,6 +46,8 @@ class Breaker:
         self._tripped_us = 0
         self._returned_us: int | None = None
         self._last_rtt: tuple[int, int] | None = None  # (rtt_us, at_us)
+        self._next_us: int | None = None
+        self._next_known = False  # whatever touches the pings or the state makes it unknown
 
     def __repr__(self) -> str:
         state = "in budget" if self.in_budget else f"over budget: {self.reason}"
@@ -62,6 +64,7 @@ class Breaker:
 
     def welcomed(self, now_us: int) -> None:
         """A connection was welcomed; earlier pings will not be answered on it."""
+        self._next_known = False
         if not self.connected:
             self._over_since_us = now_us
         self.connected = True
@@ -71,6 +74,7 @@ class Breaker:
 
     def lost(self, now_us: int, reason: str) -> None:
         """No connection is left."""
+        self._next_known = False
         self.connected = False
         self.pings.forget()
         self._probe = None
@@ -78,6 +82,7 @@ class Breaker:
 
     def heard(self, now_us: int) -> None:
         """Anything arrived on the link."""
+        self._next_known = False
         self.pings.heard(now_us)
 
     def round_trip(self, rtt_us: int, now_us: int, *, live: bool) -> None:
@@ -95,6 +100,7 @@ class Breaker:
 
     def frame_overdue(self, now_us: int) -> None:
         """A live frame is unanswered past its time: with a missed ping, the link is over budget."""
+        self._next_known = False
         self._good_probes = 0
         if self.pings.missed:
             self._trip(now_us, "frames and pings unanswered")
@@ -104,9 +110,14 @@ class Breaker:
     def frames_vanish(self, now_us: int) -> None:
         """Pings pass while frames do not come back: large packets are lost on the way. A fresh connection may
         find another way or a smaller packet size, so one is asked for."""
+        self._next_known = False
         self._trip(now_us, VANISH)
         self.reason = VANISH
         self._vanished = True
+
+    def silent(self, now_us: int) -> bool:
+        """Whether the link is connected and answers nothing."""
+        return self.connected and self.pings.silent(now_us)
 
     # -- pings --------------------------------------------------------------------------------------------
 
@@ -114,13 +125,17 @@ class Breaker:
         """The nonce to send now, or None. `excused_us`: own bytes ahead of it take so long."""
         if not self.connected:
             return None
-        return self.pings.due(now_us, self._every_us(now_us), excused_us=excused_us)
+        nonce = self.pings.due(now_us, self._every_us(now_us), excused_us=excused_us)
+        if nonce is not None:
+            self._next_known = False
+        return nonce
 
     def check(self, now_us: int) -> str | None:
         """Count pings that are late by now; why a fresh connection should be opened, None if it need not."""
         if not self.connected:
             return None
         for _ in range(self.pings.late(now_us)):
+            self._next_known = False
             self._judge(above=True, now_us=now_us, words="pings unanswered")
         silent = self.pings.silent(now_us)
         if silent:
@@ -129,12 +144,19 @@ class Breaker:
         if not (silent or self._vanished) or now_us < self._fresh_us:
             return None
         every_us = max(FRESH_EVERY_US, self._every_us(now_us)) if silent else VANISHED_FRESH_EVERY_US
+        self._next_known = False
         self._fresh_us = now_us + every_us
         self._vanished = False
         return self.reason
 
     def next_us(self) -> int | None:
         """When `ping_due` or `check` has to be asked again."""
+        if not self._next_known:
+            self._next_us = self._find_next_us()
+            self._next_known = True
+        return self._next_us
+
+    def _find_next_us(self) -> int | None:
         if not self.connected:
             return None
         next_us = self.pings.next_us()
@@ -190,6 +212,7 @@ class Breaker:
             self._trip(now_us, words)
 
     def _enter(self, now_us: int) -> None:
+        self._next_known = False
         self.in_budget = True
         self.reason = ""
         self._vanished = False

@@ -51,8 +51,14 @@ class DataBudget:
 
     def left_bytes(self, priority: Priority, now_us: int) -> int | None:
         """What a frame of `priority` may spend, None = without limit."""
+        if not self._buckets:
+            return None
         kept_back = KEPT_BACK[priority]
-        return min((b.left(kept_back=kept_back, now_us=now_us) for b in self._buckets), default=None)
+        return min([bucket.left(kept_back=kept_back, now_us=now_us) for bucket in self._buckets])
+
+    def rest_bytes(self, now_us: int) -> int | None:
+        """What there is, at most 0 when in debt, None = without limit."""
+        return min((int(bucket.level(now_us)) for bucket in self._buckets), default=None)
 
     def spent(self, now_us: int) -> bool:
         """Whether nothing but the most necessary may be sent."""

@@ -6,7 +6,8 @@
 Bytes in flight stay within bandwidth × usable budget: a frame that could not cross by then is no option.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from edge.scheduling.far_way import FarWay
@@ -16,6 +17,13 @@ from edge.scheduling.settings import SchedulerSettings
 
 AS_GOOD = 0.01
 """Links whose best values are this close are equally good; then the earlier completion counts."""
+METERED_WORTH = 0.05
+"""How much more accuracy a link that costs money has to be worth than one that does not."""
+
+
+Chance = tuple[float, int, int, int, float, float]
+"""A rung for one frame, whatever the link: the most it can be worth, rung, bytes, µs that remain once encoded, gain
+in accuracy, price of its bytes."""
 
 
 class Option(NamedTuple):
@@ -38,6 +46,7 @@ class Decision:
     def __init__(self, settings: SchedulerSettings, ways: Mapping[str, FarWay]) -> None:
         self._settings = settings
         self._ways = ways
+        self._free_first = sorted(ways.values(), key=lambda way: way.metered)
         self._value = POLICIES[settings.policy]
         self._timed = settings.policy in HEDGED
         self._ignores_band = settings.policy in IGNORES_BAND
@@ -49,23 +58,30 @@ class Decision:
         """Whether the last frame found no option because none was likely to be back in time."""
 
     def usable(self, way: FarWay) -> bool:
-        """Whether live frames may go this way at all: inside the band, and for policies that weigh how long a
-        frame would take also outside it, as long as the link carries anything."""
+        """Whether live frames may go this way at all: inside the band, and for policies that weigh how long a frame
+        would take also outside it, as long as the link carries anything. A policy that ignores the band asks for it all
+        the same while another link is inside."""
         breaker = way.breaker
         if self._timed and breaker.alive:
             return True
-        return breaker.connected and (breaker.in_budget or self._ignores_band)
+        return breaker.connected and (breaker.in_budget or (self._ignores_band and not self._any_in_budget))
 
     def best(self, job: Job, *, fallback: float, now_us: int) -> Option | None:
         """The best option of positive value, None if near is worth more."""
         options: list[Option] = []
         floor = 0.0
         self.unlikely = False
-        for way in self._ways.values():
+        chances = self._chances(job, fallback, now_us)
+        pays = False
+        for way in self._free_first:
             if not self.usable(way):
                 continue
-            option = self._on(way, job, fallback, floor, now_us)
+            if way.metered and not pays and options:
+                floor = max(option.value for option in options) + METERED_WORTH
+            option = self._on(way, job, chances, fallback=fallback, floor=floor, now_us=now_us)
             if option is not None:
+                if way.metered and not pays:
+                    pays, options = True, []  # worth its money: those that cost none are no match
                 options.append(option)
                 floor = max(floor, option.value - AS_GOOD)
         return self._of_two(options) if len(options) > 1 else (options[0] if options else None)
@@ -124,35 +140,53 @@ class Decision:
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _on(self, way: FarWay, job: Job, fallback: float, floor: float, now_us: int) -> Option | None:
+    @property
+    def _any_in_budget(self) -> bool:
+        return any(way.breaker.connected and way.breaker.in_budget for way in self._ways.values())
+
+    def _chances(self, job: Job, fallback: float, now_us: int) -> list[Chance]:
+        """What is the same on every link: the rungs that may be worth it, the most accurate first."""
+        time_us = job.answer_by_us - now_us
+        byte_price = self._settings.byte_price / 1000
+        accuracies, timed = self._accuracies, self._timed
+        sizes_bytes, encodes_us = job.cost.sizes_bytes, job.cost.encodes_us
+        chances = []
+        for rung in self._best_first:
+            size_bytes = sizes_bytes[rung]
+            gain = accuracies[rung] - fallback
+            price = byte_price * size_bytes
+            # No policy that weighs time values a rung above this: most rungs need no closer look.
+            most = gain - price if timed else inf
+            if most > 0:
+                chances.append((most, rung, size_bytes, time_us - encodes_us[rung], gain, price))
+        return chances
+
+    def _on(
+        self, way: FarWay, job: Job, chances: Sequence[Chance], *, fallback: float, floor: float, now_us: int
+    ) -> Option | None:
         """The best rung on one link, if it is worth more than `floor`."""
         way.share.asked(job.key[0], job.priority, now_us)
         if way.yields(job.key[0], now_us):
             return None
         forecast = way.forecast(now_us)
         room_bytes = way.room_bytes(job.priority, now_us)
-        byte_price = self._settings.byte_price / 1000
         waits = job.near is Near.RESERVED
-        time_us = job.answer_by_us - now_us
+        timed, min_p = self._timed, self._settings.min_p
         best: tuple[int, float, int] | None = None
         best_value = floor
         crowded = False
-        for rung in self._best_first:
-            size_bytes = job.cost.size_bytes(rung)
-            # No policy that weighs time values a rung above this: most rungs need no closer look.
-            gain = self._accuracies[rung] - fallback
-            if self._timed and gain - byte_price * size_bytes <= best_value:
+        for most, rung, size_bytes, remaining_us, gain, price in chances:
+            if most <= best_value:
                 continue
             if size_bytes > room_bytes:
                 crowded = crowded or bool(way.flights)
                 continue
-            remaining_us = time_us - job.cost.encode_us(rung)
             p = forecast.p_on_time(size_bytes, remaining_us)
-            self.unlikely = self.unlikely or p < self._settings.min_p
-            if self._timed and p == 0.0:
+            self.unlikely = self.unlikely or p < min_p
+            if timed and p == 0.0:
                 crowded = crowded or bool(way.flights)
                 continue
-            if self._timed and p * gain - byte_price * size_bytes <= best_value:
+            if timed and p * gain - price <= best_value:
                 continue
             value = self._worth(way, job, rung, p, fallback, near_waits=waits)
             if value > best_value:

@@ -3,10 +3,13 @@
 Owns the frames under way on the link. Bytes out never exceed the worker's window or the data budget.
 """
 
+from collections.abc import Mapping
+
 from edge.scheduling.breaker import Breaker
 from edge.scheduling.data_budget import DataBudget
-from edge.scheduling.fair_share import FairShare
-from edge.scheduling.forecast import Forecast, Unanswered
+from edge.scheduling.fair_share import WEIGHTS, FairShare
+from edge.scheduling.forecast import Forecast
+from edge.scheduling.in_flight import InFlight
 from edge.scheduling.job import Flight, Job
 from edge.scheduling.link_estimate import RTT_MIN_SPAN_US, LinkEstimate
 from edge.scheduling.near_timeline import Key
@@ -31,8 +34,16 @@ PING_BYTES = 150
 class FarWay:
     """Link estimate, breaker, credit and budgets of one link, fed by the scheduler."""
 
-    def __init__(self, settings: LinkSettings, *, fall_back_above_us: int, return_below_us: int) -> None:
+    def __init__(
+        self,
+        settings: LinkSettings,
+        *,
+        fall_back_above_us: int,
+        return_below_us: int,
+        weights: Mapping[Priority, float] = WEIGHTS,
+    ) -> None:
         self.name = settings.name
+        self.metered = settings.metered
         self.link = LinkEstimate()
         self.breaker = Breaker(
             fall_back_above_us=fall_back_above_us,
@@ -40,9 +51,9 @@ class FarWay:
             metered=settings.metered,
         )
         self.budget = DataBudget(bytes_per_hour=settings.bytes_per_hour, bytes_per_day=settings.bytes_per_day)
-        self.share = FairShare()
+        self.share = FairShare(weights)
         self.flights: dict[Key, Flight] = {}
-        self._metered = settings.metered
+        self._under_way = InFlight()
         self._sample_every_us = METERED_SAMPLE_EVERY_US if settings.metered else SAMPLE_EVERY_US
         self._credit = Credit(frames=1, bytes=1 << 20)
         self._connection = 0
@@ -56,7 +67,6 @@ class FarWay:
         self._one_way = MinWindow(RTT_MIN_SPAN_US)  # of heads, on two clocks: only differences count
         self._last_body_us = -(1 << 62)
         self._free_us = 0.0  # when what was sent should have crossed
-        self._crossed_us = 0  # what was sent until then is no longer on the link
 
     def __repr__(self) -> str:
         return f"<FarWay {self.name} {len(self.flights)} under way, {self.breaker!r}>"
@@ -65,8 +75,7 @@ class FarWay:
 
     def in_flight_bytes(self, now_us: int) -> int:
         """Bytes on the link, and those that will go before a frame decided on now."""
-        waiting = sum(f.size_bytes for f in self.flights.values() if f.sent_us is None)
-        return waiting + self._queued_bytes(now_us)
+        return self._under_way.waiting_bytes + self._queued_bytes(now_us)
 
     def room_bytes(self, priority: Priority, now_us: int) -> int:
         """The largest payload that the worker's window and the data budget still have room for; 0 = none."""
@@ -74,21 +83,23 @@ class FarWay:
             return 0
         if self.flights and not self.link.measured_bytes_per_us(now_us):
             return 0  # one frame at a time until one has shown what the link carries
-        window_bytes = self._credit.bytes - sum(f.size_bytes for f in self.flights.values())
+        window_bytes = self._credit.bytes - self._under_way.size_bytes
         budget_bytes = self.budget.left_bytes(priority, now_us)
         if budget_bytes is None:
             return window_bytes
-        waiting = [f.size_bytes + FRAME_OVERHEAD_BYTES for f in self.flights.values() if f.sent_us is None]
-        return min(window_bytes, budget_bytes - sum(waiting) - FRAME_OVERHEAD_BYTES)
+        overhead_bytes = (self._under_way.waiting + 1) * FRAME_OVERHEAD_BYTES
+        return min(window_bytes, budget_bytes - self._under_way.waiting_bytes - overhead_bytes)
 
     def sample_due(self, remaining_us: int, now_us: int) -> bool:
         """Nothing was sent for a while: without samples a link never looks better than it did. Not while what is
         out has not crossed, or the round trip alone takes longer than a frame has; over budget a metered link is
         left to the probes."""
-        if self._metered and not self.breaker.in_budget:
+        if self.metered and not self.breaker.in_budget:
             return False
         least_us = self.link.rtt_now_us(now_us) + self.link.load.service_p50_us
-        waiting = any(not flight.overdue for flight in self.flights.values()) or bool(self._unanswered())
+        waiting = any(not flight.overdue for flight in self.flights.values()) or bool(
+            self._under_way.unanswered(self._connection)
+        )
         return not waiting and least_us < remaining_us and self.idle_for(self._sample_every_us, now_us)
 
     def found_short(self, now_us: int) -> None:
@@ -105,18 +116,21 @@ class FarWay:
 
     def forecast(self, now_us: int, *, but: Job | None = None) -> Forecast:
         """What the link would do to a frame sent now; to `but`, which waits to be sent, if it is given."""
-        waiting = sum(f.size_bytes for f in self.flights.values() if f.sent_us is None)
+        waiting_bytes = self._under_way.waiting_bytes
         own = None if but is None else but.flights.get(self.name)
         if own is not None and own.sent_us is None:
-            waiting -= own.size_bytes
-        return self.link.forecast(now_us, unanswered=self._unanswered(), waiting_bytes=waiting)
+            waiting_bytes -= own.size_bytes
+        unanswered = self._under_way.unanswered(self._connection)
+        return self.link.forecast(now_us, unanswered=unanswered, waiting_bytes=waiting_bytes)
 
     # -- what goes out ------------------------------------------------------------------------------------
 
     def take(self, job: Job, *, size_bytes: int, probe: bool, forced: bool, now_us: int) -> None:
         """The frame will go this way, once encoded."""
         flight = Flight(link=self.name, size_bytes=size_bytes, probe=probe, forced=forced)
+        self.drop(job)
         self.flights[job.key] = job.flights[self.name] = flight
+        self._under_way.add(flight)
         self.share.charge(job.key[0], size_bytes, now_us)
         self._last_sent_us = now_us
         if probe:
@@ -128,20 +142,21 @@ class FarWay:
         flight.ahead_bytes = self._queued_bytes(now_us)
         if flight.forced:
             flight.p = self.forecast(now_us, but=job).p_on_time(job.size_bytes, job.answer_by_us - now_us)
-        flight.size_bytes = job.size_bytes
-        flight.sent_us = now_us
         flight.connection = self._connection
-        self._frames += 1
         flight.nominal = self.link.nominal(
             size_bytes=job.size_bytes, in_flight_bytes=flight.ahead_bytes, now_us=now_us
         )
+        self._under_way.sent(flight, size_bytes=job.size_bytes, now_us=now_us)
+        self._frames += 1
         bytes_per_us = self.link.bytes_per_us(now_us)
         self._free_us = max(self._free_us, float(now_us)) + job.size_bytes / bytes_per_us
         self.budget.spend(job.size_bytes + FRAME_OVERHEAD_BYTES, now_us)
 
     def drop(self, job: Job) -> Flight | None:
         """The frame is no longer waited for on this way."""
-        self.flights.pop(job.key, None)
+        flight = self.flights.pop(job.key, None)
+        if flight is not None:
+            self._under_way.drop(flight)
         return job.flights.pop(self.name, None)
 
     def end(self, job: Job, now_us: int) -> Flight | None:
@@ -153,7 +168,7 @@ class FarWay:
 
     def ping(self, now_us: int) -> int | None:
         """The nonce of a ping to send now."""
-        ahead_us = self._sent_bytes(now_us) / self.link.bytes_per_us(now_us)
+        ahead_us = self._under_way.ahead_bytes / self.link.bytes_per_us(now_us)
         nonce = self.breaker.ping_due(now_us, excused_us=int(STALL * ahead_us))
         if nonce is not None:
             self.budget.spend(PING_BYTES, now_us)
@@ -175,7 +190,7 @@ class FarWay:
         flight = self.drop(job)
         if flight is None or flight.sent_us is None:
             return
-        self._crossed_us = max(self._crossed_us, flight.sent_us)
+        self._under_way.crossed(flight.sent_us)
         own_us = self._own_wait_us(flight.sent_us, timing)
         rtt_us = self.link.observe_frame(
             size_bytes=flight.size_bytes,
@@ -226,8 +241,8 @@ class FarWay:
         sent_us = self.breaker.pings.sent_us(nonce)
         if sent_us is None or not self.breaker.pings.answered(nonce, now_us):
             return
-        ahead_bytes = self._sent_bytes(sent_us)
-        self._crossed_us = max(self._crossed_us, sent_us)
+        ahead_bytes = self._under_way.sent_bytes(sent_us)
+        self._under_way.crossed(sent_us)
         self._pongs += 1
         raw_us = now_us - sent_us - resident_us
         if raw_us <= self._band_us:
@@ -269,24 +284,10 @@ class FarWay:
         self._last_body_us = timing.body_mono_us
         return wait_us
 
-    def _unanswered(self) -> list[Unanswered]:
-        """What is out on this connection and may not have crossed yet, oldest first."""
-        return [
-            Unanswered(f.sent_us, f.size_bytes, f.nominal)
-            for f in self.flights.values()
-            if f.sent_us is not None and f.sent_us > self._crossed_us and f.connection == self._connection
-        ]
-
     def _queued_bytes(self, now_us: int) -> int:
         """What was sent and has not crossed: by the bandwidth, and never more than nothing answered speaks
         for. A lane is one ordered stream: what was sent before something answered has crossed."""
+        if self._free_us <= now_us:
+            return 0
         left = (self._free_us - now_us) * self.link.bytes_per_us(now_us)
-        return min(int(max(0.0, left)), self._sent_bytes(now_us))
-
-    def _sent_bytes(self, until_us: int) -> int:
-        """Own bytes sent by `until_us` that nothing answered proves to have crossed."""
-        return sum(
-            f.size_bytes
-            for f in self.flights.values()
-            if f.sent_us is not None and self._crossed_us < f.sent_us <= until_us
-        )
+        return min(int(left), self._under_way.ahead_bytes)

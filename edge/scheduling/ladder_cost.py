@@ -20,7 +20,8 @@ ENCODE_WINDOW = 60
 
 
 class LadderCost:
-    """`pixels` of a frame at scale 1.0."""
+    """`pixels` of a frame at scale 1.0. `sizes_bytes` and `encodes_us`: what `size_bytes` and `encode_us` say, rung by
+    rung, for a look at all of them."""
 
     def __init__(self, ladder: Sequence[Rung], pixels: int) -> None:
         self._priors = [rung.prior_bytes(pixels) for rung in ladder]
@@ -28,10 +29,11 @@ class LadderCost:
         self._factors: list[float] = [1.0] * len(ladder)
         self._deviation = 0.0
         self._encode = [QuantileWindow(ENCODE_WINDOW) for _ in ladder]
-        self._nearest = [*range(len(ladder))]  # per rung: itself or the nearest that was encoded
-        self._encode_us = [PRIOR_ENCODE_US] * len(ladder)
+        # Per rung: those of which it is the nearest that was encoded.
+        self._near_to = [[at] for at in range(len(ladder))]
+        self.encodes_us = [PRIOR_ENCODE_US] * len(ladder)
         self._scales = [rung.scale for rung in ladder]
-        self._sizes = [*self._priors]
+        self.sizes_bytes = [*self._priors]
         self.lowest = min(range(len(ladder)), key=lambda i: self._priors[i])
         """The rung with the fewest bytes: what probes and samples are made of."""
 
@@ -45,22 +47,22 @@ class LadderCost:
             self._scene += SCENE_GAIN * (own - self._scene)
             self._factors[rung] *= (ratio / self._scene / self._factors[rung]) ** RUNG_GAIN
         cautious = self._scene * (1.0 + min(1.0, self._deviation))
-        self._sizes = [int(p * cautious * f) for p, f in zip(self._priors, self._factors, strict=True)]
+        self.sizes_bytes = [int(p * cautious * f) for p, f in zip(self._priors, self._factors, strict=True)]
         self._encode[rung].add(encode_us)
         if len(self._encode[rung]) == 1:
-            self._nearest = [self._nearest_seen(at) for at in range(len(self._encode))]
+            nearest = [self._nearest_seen(at) for at in range(len(self._encode))]
+            self._near_to = [[at for at, of in enumerate(nearest) if of == to] for to in range(len(nearest))]
         p95_us = self._encode[rung].quantile(0.95) or PRIOR_ENCODE_US
-        for at, nearest in enumerate(self._nearest):
-            if nearest == rung:
-                self._encode_us[at] = p95_us
+        for at in self._near_to[rung]:
+            self.encodes_us[at] = p95_us
 
     def size_bytes(self, rung: int) -> int:
         """What the payload of the next frame will be, on the safe side."""
-        return self._sizes[rung]
+        return self.sizes_bytes[rung]
 
     def encode_us(self, rung: int) -> int:
         """p95 of the rung, or of the rung of the nearest scale that has been seen."""
-        return self._encode_us[rung]
+        return self.encodes_us[rung]
 
     def _nearest_seen(self, rung: int) -> int:
         seen = [at for at, window in enumerate(self._encode) if len(window)]

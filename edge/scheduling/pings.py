@@ -91,6 +91,8 @@ class Pings:
 
     def next_us(self) -> int:
         """When `due` or `late` has to be asked again."""
-        if len(self._missed) == len(self._sent):
-            return self._next_us
-        return min([self._next_us, *[late for n, (_, late) in self._sent.items() if n not in self._missed]])
+        next_us = self._next_us
+        for nonce, (_, late_us) in self._sent.items():
+            if late_us < next_us and nonce not in self._missed:
+                next_us = late_us
+        return next_us

@@ -11,12 +11,13 @@ LOSSLESS_BITS_PER_PX = 10.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
     """`scale` is relative to the far model's input (pixels above it are wasted); `accuracy` in 0..1; `quality` 0: the
-    codec has none, it is lossless."""
+    codec has none, it is lossless. `payload_bytes`: mean of those measured; None = never measured."""
 
     codec: str
     quality: int
     scale: float
     accuracy: float
+    payload_bytes: int | None = None
 
     def size_px(self, source: tuple[int, int], far_input: tuple[int, int]) -> tuple[int, int]:
         """(width, height) to encode a `source` picture at: it fits inside scale × far input, never grows."""
@@ -24,7 +25,9 @@ class Rung:
         return max(1, round(source[0] * factor)), max(1, round(source[1] * factor))
 
     def prior_bytes(self, pixels: int) -> int:
-        """A guess at the payload of a frame that has `pixels` at scale 1.0."""
+        """The payload as measured, else a guess at that of a frame that has `pixels` at scale 1.0."""
+        if self.payload_bytes is not None:
+            return self.payload_bytes
         bits = _bits_per_px(self.quality) if self.quality else LOSSLESS_BITS_PER_PX
         return max(500, int(pixels * self.scale**2 * bits / 8))
 

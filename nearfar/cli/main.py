@@ -28,6 +28,10 @@ COMMANDS = {
         "nearfar.cli.simulate:command",
         "Run the scheduler in virtual time over recorded links.",
     ),
+    "calibrate": (
+        "nearfar.cli.calibrate:command",
+        "Measure what near and far see in a clip, into the file.",
+    ),
     "relay": ("nearfar.cli.relay:command", "Rehearse a bad link: delay, rate, stall, reset."),
     "health": ("nearfar.cli.health:command", "Ask a health page once; the exit code is the answer."),
 }

@@ -74,7 +74,7 @@ class Seen(_Strict):
 
 class SeenAtRung(Seen):
     codec: str = "jpeg"
-    quality: int = Field(ge=1, le=100)
+    quality: int = Field(ge=0, le=100, description="0: the codec has none")
     scale: float = Field(gt=0, le=1)
     size_bytes: tuple[Count, ...]
     encode_us: tuple[Micros, ...]
@@ -139,19 +139,19 @@ def write_accuracies(file: AccuraciesFile, path: Path) -> None:
 
 def scored(file: AccuraciesFile) -> Accuracies:
     """The counts of the file as scores; a rung's accuracy is its F1 relative to nothing but the reference."""
-    rungs = tuple(_scores(rung, file.reference) for rung in file.rungs)
+    rungs = tuple(scores(rung, file.reference) for rung in file.rungs)
     ladder = tuple(
-        Rung(codec=seen.codec, quality=seen.quality, scale=seen.scale, accuracy=round(scores.f1, 4))
-        for seen, scores in zip(file.rungs, rungs, strict=True)
+        Rung(codec=seen.codec, quality=seen.quality, scale=seen.scale, accuracy=round(of.f1, 4))
+        for seen, of in zip(file.rungs, rungs, strict=True)
     )
     return Accuracies(
-        near=_scores(file.near, file.reference),
+        near=scores(file.near, file.reference),
         missed=Scores((0.0,) * len(file.reference), tuple(float(n) for n in file.reference)),
         ladder=ladder,
         rungs=rungs,
         size_bytes=tuple(rung.size_bytes for rung in file.rungs),
         encode_us=tuple(rung.encode_us or (3_000,) for rung in file.rungs),
-        small_near=None if file.small_near is None else _scores(file.small_near, file.reference),
+        small_near=None if file.small_near is None else scores(file.small_near, file.reference),
         confidence=file.confidence,
         near_us=file.near.run_us,
         small_near_us=() if file.small_near is None else file.small_near.run_us,
@@ -177,7 +177,8 @@ def constant_accuracies(
     )
 
 
-def _scores(seen: Seen, reference: Sequence[int]) -> Scores:
+def scores(seen: Seen, reference: Sequence[int]) -> Scores:
+    """One answerer against `reference` boxes in each frame."""
     hits = tuple(2.0 * true for true in seen.true)
     # 2·TP + FP + FN, with FN = reference − TP
     weight = tuple(

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from pipelines.blocks import Block, MisfitError
 from pipelines.registry import Family, Kind
-from pipelines.units import Fraction
+from pipelines.units import Fraction, Size
 
 DEFAULT_QUALITY = 50
 DEFAULT_LEVEL = 1
@@ -42,9 +42,17 @@ class RungConfig(Block):
         description="relative to the far model's input; never above the source; lossless from there on",
     )
     accuracy: Fraction = Field(1.0, description="of a far answer at this rung, against the best one")
+    bytes: Size | None = Field(
+        None,
+        description="mean payload, by `nearfar calibrate`: what is expected until frames were encoded; left out: guessed",
+    )
 
     @model_validator(mode="after")
     def _suits_the_codec(self) -> Self:
+        if self.bytes == 0:
+            raise MisfitError(
+                (("bytes",), "a payload has at least one byte; leave it out if it is not known")
+            )
         levels = LEVELS.get(self.codec)
         if levels is None:
             if self.level is not None:

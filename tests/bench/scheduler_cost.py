@@ -6,10 +6,12 @@ them over budget now and then, so that the decision, probes, overdue frames and 
 
 import argparse
 import gc
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import pairwise
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from edge.scheduling.near_timeline import Key
@@ -36,6 +38,8 @@ LADDER = tuple(
     )
 )
 BAR_MS = 0.2
+LONG_FRAMES = 100_000
+BLOCK_FRAMES = 10_000
 
 
 def clock_ns() -> int:
@@ -57,7 +61,7 @@ class Stopwatch:
     """A scheduler whose every call is timed (CPU time) and charged to the frame that is being handled."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+        self.plain = scheduler
         self.ways = scheduler.ways
         self.near = scheduler.near
         self.wake_up = scheduler.wake_up
@@ -68,7 +72,7 @@ class Stopwatch:
         self.clock_ns = clock_ns()
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._scheduler, name)
+        method = getattr(self.plain, name)
 
         def timed(*args: Any, **named: Any) -> Any:
             begun_ns = time.thread_time_ns()
@@ -82,6 +86,20 @@ class Stopwatch:
             return value
 
         return timed
+
+
+def weight_bytes(root: object) -> int:
+    """What `root` keeps alive: the bytes of every object reached from it, code and classes aside."""
+    seen: set[int] = set()
+    todo, total = [root], 0
+    while todo:
+        one = todo.pop()
+        if id(one) in seen or isinstance(one, (type, ModuleType, FunctionType, BuiltinFunctionType)):
+            continue
+        seen.add(id(one))
+        total += sys.getsizeof(one)
+        todo += gc.get_referents(one)
+    return total
 
 
 def _often_slow(rtt_us: int) -> Callable[[int], int]:
@@ -135,6 +153,33 @@ def measure(report: Report, arguments: argparse.Namespace) -> None:
     report.figures["sent_over"] = {link: sum(over == link for _, _, over in made.sent_over) for link in LINKS}
     report.at_most("scheduler ms per frame, p99", BAR_MS, report.figures["per_frame_ms"]["p99"])
 
+    if arguments.long:
+        grow(report)
+
+
+def grow(report: Report) -> None:
+    """Time and memory of the scheduler while 100,000 frames go through it, block by block."""
+    made = world()
+    watch: Any = made.scheduler
+    blocks: list[dict[str, float]] = []
+    for block in range(LONG_FRAMES // BLOCK_FRAMES):
+        begun_ns = sum(watch.spent_ns.values())
+        first_seq = 1 + block * BLOCK_FRAMES // len(STREAMS)
+        made.run_frames(BLOCK_FRAMES // len(STREAMS), every_us=40 * MS, first_seq=first_seq, streams=STREAMS)
+        us = (sum(watch.spent_ns.values()) - begun_ns) / BLOCK_FRAMES / 1000
+        kept = weight_bytes(watch.plain)
+        blocks.append({"us_per_frame": round(us, 1), "kept_kb": round(kept / 1000, 1)})
+        # The world remembers every frame; the scheduler must not.
+        for memory in (made.given, made.released, made.deadlines, made.rungs, watch.frame_ns):
+            memory.clear()
+        for told in (made.near_runs, made.offloaded, made.sent_over, made.late_far):
+            told.clear()
+    report.figures["blocks_of_10000"] = blocks
+    early, late = blocks[1:4], blocks[-3:]
+    for name, most in (("us_per_frame", 1.25), ("kept_kb", 1.1)):
+        times = min(b[name] for b in late) / max(0.001, min(b[name] for b in early))
+        report.at_most(f"{name}: last blocks, times the first", most, times)
+
 
 if __name__ == "__main__":
-    run("scheduler_cost", measure)
+    run("scheduler_cost", measure, long="also whether time or memory grow over 100,000 frames")

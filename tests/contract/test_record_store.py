@@ -3,18 +3,17 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloud.store.records import RecordStore, open_store
 from cloud.store.row import RecordRow
 from pipelines.frame import FrameId
 from pipelines.result import AnsweredBy, Detections, Gap, GapReason, Record, Status
+from tests.support.stores import NewUrl
 
 RUN = bytes(range(16))
 NOW_UNIX_US = 1_700_000_000_000_000
@@ -54,8 +53,8 @@ MISSED = ("given", record(1, AnsweredBy.MISSED))
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[RecordStore]:
-    with open_store(f"sqlite:///{tmp_path}/records.db") as opened:
+def store(new_url: NewUrl) -> Iterator[RecordStore]:
+    with open_store(new_url()) as opened:
         yield opened
 
 
@@ -117,10 +116,7 @@ def test_a_missed_answer_has_no_detections_and_a_run_that_saw_nothing_has_none_o
     assert len(best) == 0
 
 
-_folders = count()
-
-
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     kinds=st.sampled_from(
         [
@@ -133,12 +129,11 @@ _folders = count()
     data=st.data(),
 )
 def test_any_order_and_any_repeats_end_in_the_same_row(
-    kinds: tuple[tuple[str, Record], ...], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    kinds: tuple[tuple[str, Record], ...], data: st.DataObject, new_url: NewUrl
 ) -> None:
-    folder = tmp_path_factory.mktemp(f"store{next(_folders)}")
     repeats = data.draw(st.lists(st.sampled_from(kinds), max_size=4))
     order = data.draw(st.permutations([*kinds, *repeats]))
-    with open_store(f"sqlite:///{folder}/a.db") as one, open_store(f"sqlite:///{folder}/b.db") as two:
+    with open_store(new_url()) as one, open_store(new_url()) as two:
         put(one, *kinds)
         put(two, *order)
         assert only(one) == only(two)
@@ -179,8 +174,8 @@ def test_counts_add_up_over_the_answerers(store: RecordStore) -> None:
     assert counts["on_time"] == 2
 
 
-def test_a_store_keeps_its_id_and_rows_when_opened_again(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/deep/er/records.db"
+def test_a_store_keeps_its_id_and_rows_when_opened_again(new_url: NewUrl) -> None:
+    url = new_url()
     with open_store(url) as first:
         put(first, NEAR)
         name = first.store_id
@@ -203,9 +198,9 @@ def test_every_row_speaks_plain_json_values(store: RecordStore) -> None:
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> Iterator[tuple[RecordStore, RecordStore]]:
+def two(new_url: NewUrl) -> Iterator[tuple[RecordStore, RecordStore]]:
     """One store, opened by two workers."""
-    url = f"sqlite:///{tmp_path}/shared.db"
+    url = new_url()
     with open_store(url) as one, open_store(url) as other:
         yield one, other
 
@@ -219,12 +214,12 @@ def together(*works: Callable[[], object]) -> None:
             each.result(30.0)
 
 
-def test_workers_that_start_at_once_on_a_new_file_agree_on_the_store(tmp_path: Path) -> None:
-    for attempt in range(5):
+def test_workers_that_start_at_once_on_a_new_store_agree_on_it(new_url: NewUrl) -> None:
+    for _ in range(5):
         ids: list[str] = []
 
-        def start(attempt: int = attempt, ids: list[str] = ids) -> None:
-            with open_store(f"sqlite:///{tmp_path}/new-{attempt}.db") as opened:
+        def start(url: str = new_url(), ids: list[str] = ids) -> None:
+            with open_store(url) as opened:
                 ids.append(opened.store_id)
 
         together(*[start] * 6)

@@ -84,9 +84,13 @@ def rig_in(
     limits: ServiceLimits | None = None,
     clock: Callable[[], int] = clock_us,
     timer: bool = True,
+    url: str = "",
 ) -> Iterator[Rig]:
     detector = GatedDetector()
-    with service(folder, build=lambda: detector, limits=limits, clock=clock, timer=timer) as (made, store):
+    with service(folder, build=lambda: detector, limits=limits, clock=clock, timer=timer, url=url) as (
+        made,
+        store,
+    ):
         try:
             yield Rig(made, store, detector)
         finally:

@@ -99,9 +99,10 @@ def service(
     sha256: str | None = None,
     models: Sequence[str] = (MODEL,),
     default_model: str = MODEL,
+    url: str = "",
 ) -> Iterator[tuple[Service, RecordStore]]:
-    """A started Service over a record store in `folder`, stopped at the end."""
-    with open_store(f"sqlite:///{folder}/records.db") as store:
+    """A started Service over a record store at `url` (default: in `folder`), stopped at the end."""
+    with open_store(url or f"sqlite:///{folder}/records.db") as store:
         made = Service(
             models=[
                 ModelSpec(name=name, build=build or GatedDetector, warm_up=warm_up, sha256=sha256)

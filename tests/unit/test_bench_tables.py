@@ -52,5 +52,5 @@ def test_a_run_that_could_not_be_written_down_is_not_begun(tmp_path):
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert "docs/benchmarks.md has no place for overhead, transport" in done.stderr
+    assert "docs/benchmarks.md has no place for overhead, scheduler_cost" in done.stderr
     assert BEGIN.format("camera") in done.stderr

@@ -1,6 +1,10 @@
 """The breaker: when a link is left, when it is asked, when it is trusted again."""
 
+from copy import deepcopy
 from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edge.scheduling.breaker import VANISH, Breaker
 from edge.scheduling.pings import PING_EVERY_US
@@ -146,3 +150,34 @@ def test_a_link_never_measured_and_one_on_which_frames_vanish_are_not_alive():
     breaker = healthy()
     breaker.frames_vanish(MS)
     assert not breaker.alive
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 300_000)), max_size=40))
+def test_when_it_has_to_be_asked_again_is_never_remembered_wrongly(steps: list[tuple[int, int]]) -> None:
+    breaker = healthy()
+    fresh = deepcopy(breaker)  # the same, never asked before
+    now_us = 1_000_000
+    for what, after_us in steps:
+        now_us += after_us
+        for one in (breaker, fresh):
+            match what:
+                case 0 | 1:
+                    nonce = one.ping_due(now_us)
+                    if nonce is not None and what == 0 and one.pings.answered(nonce, now_us):
+                        one.round_trip(after_us, now_us, live=False)
+                case 2:
+                    one.check(now_us)
+                case 3:
+                    one.frame_overdue(now_us)
+                case 4:
+                    one.frames_vanish(now_us)
+                case 5:
+                    one.round_trip(after_us, now_us, live=True)
+                case 6:
+                    one.lost(now_us, "reset")
+                case 7:
+                    one.welcomed(now_us)
+                case _:
+                    one.probe_sent(now_us, now_us)
+                    one.probe_ended(now_us, rtt_us=after_us // 10, now_us=now_us)
+        assert breaker.next_us() == deepcopy(fresh).next_us()

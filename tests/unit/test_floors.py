@@ -27,6 +27,7 @@ SANS_IO = (
     "edge/outbox/pacing.py",
     "edge/sinks/backlog.py",
     "pipelines/gates/",
+    "pipelines/trackers/",
     "pipelines/windows.py",
 )
 OUTSIDE = {"time", "threading", "socket", "logging", "random", "sqlite3", "asyncio", "queue"}
@@ -36,6 +37,7 @@ HOMES = {
     "grpc": ("edge/links/grpc", "cloud/listeners/grpc"),
     "onnxruntime": ("pipelines/detectors/onnx.py",),
     "sqlalchemy": ("cloud/store/",),
+    "psycopg": (),  # SQLAlchemy loads it for cloud/store/postgres
     "click": ("nearfar/cli/",),
     "pickle": (),
     "marshal": (),

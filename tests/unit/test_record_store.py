@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Generator, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,11 +26,25 @@ def far(seq: int) -> Record:
     return Record(id=FrameId("gw", RUN, "door", seq), answered_by=AnsweredBy.FAR, status=Status.OK)
 
 
-def test_a_store_that_is_not_built_yet_is_refused_with_words() -> None:
-    with pytest.raises(ConfigError, match="not built yet"):
-        open_store("postgresql+psycopg://x/y")
+def test_a_store_of_another_kind_is_refused_with_words_and_without_its_password() -> None:
+    with pytest.raises(ConfigError, match=r"no mysql stores; use sqlite:////path/records\.db or postgresql"):
+        open_store("mysql://u:secret@h/db")
     with pytest.raises(ConfigError, match="no URL"):
         open_store("records.db")
+    with pytest.raises(ConfigError, match=r"no URL") as refused:
+        open_store("postgresql+psycopg://u:secret@h:notaport/db")
+    assert "secret" not in str(refused.value)
+
+
+def test_a_postgresql_store_without_its_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as without:
+        without.setattr(
+            "pipelines.registry.find_spec", lambda name: None if name == "psycopg" else find_spec(name)
+        )
+        with pytest.raises(ConfigError, match=r"psycopg.*pip install 'nearfar\[postgres\]'"):
+            open_store("postgresql+psycopg://u@h/db")
+    with pytest.raises(ConfigError, match=r"write postgresql\+psycopg:// instead of postgresql\+psycopg2://"):
+        open_store("postgresql+psycopg2://u@h/db")
 
 
 def test_reading_a_store_that_is_not_there_does_not_make_one(tmp_path: Path) -> None:
@@ -64,7 +79,7 @@ def test_a_number_too_large_for_the_store_is_rejected_and_not_retried(tmp_path: 
 
 def test_a_locked_database_is_worth_another_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "cloud.store.engine.create_engine",
+        "cloud.store.sqlite.create_engine",
         lambda url, **_: sqlalchemy.create_engine(url, connect_args={"timeout": 0.0}),
     )
     with open_store(f"sqlite:///{tmp_path}/a.db") as store:
@@ -196,7 +211,7 @@ def test_a_stop_in_the_middle_of_dividing_a_batch_leaves_it_unacknowledged() -> 
 
 def test_no_free_connection_is_no_fault_of_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "cloud.store.engine.create_engine",
+        "cloud.store.sqlite.create_engine",
         lambda url, **_: sqlalchemy.create_engine(url, pool_size=1, max_overflow=0, pool_timeout=0.01),
     )
     with open_store(f"sqlite:///{tmp_path}/a.db") as store:

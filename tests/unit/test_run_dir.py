@@ -15,8 +15,8 @@ from tests.support.run_records import RUN, Clock, answer, frame, frame_id, pictu
 
 KEYS = {
     "agent", "run", "stream", "seq", "captured_unix_ms", "outcome", "answered_by", "status", "latency_ms",
-    "deadline_ms", "on_time", "paced", "late_far", "reason", "link", "p_on_time", "encoding", "model", "detections",
-    "timing",
+    "deadline_ms", "on_time", "paced", "late_far", "reason", "link", "p_on_time", "encoding", "model", "age_frames",
+    "detections", "timing",
 }  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from edge.config import PipelineConfig
@@ -18,7 +17,6 @@ from nearfar.simulation.accuracies import (
 )
 from nearfar.simulation.recipe import Assumed, set_up
 from pipelines.errors import ConfigError
-from tests.bench.vtest_accuracies import counts, undisturbed
 from tests.support.simulated import LADDER, MS, link
 
 RUNG = {"quality": 50, "scale": 1.0, "size_bytes": (9000, 8000), "encode_us": (2000,)}
@@ -117,15 +115,3 @@ def test_a_recipe_without_near_runs_what_needs_none():
     setup = set_up(config, link(), assumed=Assumed())
     assert setup.policies == ("deadline", "threshold", "far_only")
     assert setup.settings.near_accuracy is None
-
-
-def test_each_reference_box_is_found_once_by_the_best_box_that_overlaps_it():
-    reference = np.array([[0, 0, 10, 10], [20, 0, 30, 10]], np.float32)
-    found = np.array([[0, 0, 10, 9], [1, 0, 11, 10], [40, 0, 50, 10], [20, 0, 30, 8]], np.float32)
-    assert counts(found, reference) == (2, 2)
-    assert counts(found[:0], reference) == (0, 0)
-    assert counts(found, reference[:0]) == (0, 4)
-
-
-def test_durations_in_which_the_machine_did_something_else_are_left_out():
-    assert undisturbed([10, 11, 12, 400, 9]) == [10, 11, 12, 9]

@@ -1,0 +1,110 @@
+"""What a worker keeps beside its records, built from `store` of its configuration: pictures, and bounds on both.
+
+    live frame ─→ LivePayloads ─→ PayloadWriter ─→ Payloads (folder + rows) ←─ Housekeeper ─→ Retention
+
+Whoever brings backfilled pictures hands them to `writer`, with whom to tell, and asks `payloads` what is known.
+"""
+
+from collections.abc import Callable, Sequence
+
+from cloud.live_payloads import LivePayloads
+from cloud.metrics import WorkerMetrics
+from cloud.store.housekeeper import Housekeeper
+from cloud.store.kinds import StoreConfig
+from cloud.store.payload_folder import PayloadFolder, folder_of
+from cloud.store.payload_writer import Arrival, PayloadWriter
+from cloud.store.payloads import PayloadCounts, Payloads
+from cloud.store.records import RecordStore
+from cloud.store.retention import Retention
+from cloud.threads import left_after
+
+
+class Keeping:
+    """`payloads`, `writer` and `live` are None when the file keeps no pictures. Raises ConfigError when the folder
+    cannot be made."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        store: RecordStore,
+        *,
+        acknowledge: Callable[[Sequence[Arrival]], None],
+        clock_us: Callable[[], int],
+        unix_us: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self.payloads: Payloads | None = None
+        self.writer: PayloadWriter | None = None
+        self.live: LivePayloads | None = None
+        wanted = config.payloads
+        if wanted is not None:
+            folder = PayloadFolder(folder_of(wanted.path.absolute(), store.store_id))
+            self.payloads = Payloads(store, folder, max_bytes=wanted.max_bytes)
+            store.note_payloads(self.payloads.folder.root)
+            self.writer = PayloadWriter(self.payloads, acknowledge=acknowledge, unix_us=unix_us)
+            self.live = LivePayloads(self.writer, keep=wanted.keep, unsure_below=wanted.unsure_below)
+        self.housekeeper = Housekeeper(
+            retention=Retention(store, self.payloads),
+            payloads=self.payloads,
+            keep_us=config.keep,
+            clock_us=clock_us,
+            unix_us=unix_us,
+        )
+
+    def start(self) -> None:
+        if self.writer is not None:
+            self.writer.start()
+        self.housekeeper.start()
+
+    def drain(self, timeout_us: int) -> bool:
+        """Keep what waits; False if the time was not enough."""
+        return self.writer is None or self.writer.flush(timeout_us)
+
+    def stop(self, within_s: float) -> list[str]:
+        """End both threads; those left behind, by name."""
+        self.housekeeper.halt()
+        threads = [self.housekeeper.thread]
+        if self.writer is not None:
+            self.writer.halt()
+            threads.append(self.writer.thread)
+        return left_after(threads, within_s)
+
+    def show(self, metrics: WorkerMetrics) -> None:
+        """Register what is counted here. Call once."""
+        counts = PayloadCounts() if self.payloads is None else self.payloads.counts
+        words: dict[str, tuple[str, Callable[[], float]]] = {
+            "payloads_stored": ("Pictures kept, each content once.", lambda: counts.stored),
+            "payloads_shared": ("Frames whose picture was there already.", lambda: counts.shared),
+            "payloads_evicted": ("Pictures given up beyond the quota.", lambda: counts.evicted),
+            "payloads_evicted_bytes": ("Their bytes.", lambda: counts.evicted_bytes),
+            "payloads_dropped": (
+                "Pictures not kept: too much waited, one larger than the quota, or one that can never be stored.",
+                self._dropped,
+            ),
+            "payloads_missing": ("Files that were not where they should be.", lambda: counts.missing),
+            "payloads_damaged": ("Files whose content is not what their name says.", lambda: counts.damaged),
+            "payloads_leftover": ("Files no record knew, removed.", lambda: counts.leftover),
+            "records_pruned": (
+                "Records older than store.keep, removed.",
+                lambda: self.housekeeper.pruned_records,
+            ),
+            "gaps_pruned": ("Gaps older than store.keep, removed.", lambda: self.housekeeper.pruned_gaps),
+            "store_set_aside": ("Damaged record stores moved away.", lambda: self._store.set_aside),
+        }
+        for name, (text, read) in words.items():
+            metrics.counter(f"nearfar_worker_{name}", text, read)
+        metrics.gauge(
+            "nearfar_worker_payloads_failing",
+            "1 while pictures cannot be kept; answers and records do not suffer from it.",
+            lambda: self.writer is not None and bool(self.writer.trouble),
+        )
+        metrics.gauge(
+            "nearfar_worker_payload_store_bytes",
+            "Bytes of the pictures kept, of all workers of this store.",
+            lambda: 0 if self.payloads is None else self.payloads.used_bytes,
+        )
+
+    def _dropped(self) -> float:
+        if self.writer is None or self.payloads is None:
+            return 0
+        return self.writer.dropped + self.writer.refused + self.payloads.counts.too_large

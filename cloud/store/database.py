@@ -1,0 +1,57 @@
+"""What the record store asks of a database: transactions, foreign errors in our words, and a word after each commit.
+
+One class per kind, `SqliteDatabase` and `PostgresDatabase`; nobody else knows which one it is, but for the two
+functions SQL never agreed on (`upserts`).
+"""
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from pipelines.errors import NearfarError
+
+
+class Database(Protocol):
+    """Safe for several threads."""
+
+    @property
+    def url(self) -> str:
+        """Where it is; never with a secret, so not always enough to open it."""
+        ...
+
+    @property
+    def shown(self) -> str:
+        """What messages call it; never a secret."""
+        ...
+
+    @property
+    def engine(self) -> Engine: ...
+
+    def writing(self) -> AbstractContextManager[Connection]:
+        """One transaction that waits its turn among other writers, some seconds at most. Durable once left."""
+        ...
+
+    def claim(self, connection: Connection) -> None:
+        """Inside a transaction: let no other worker prepare the store meanwhile."""
+        ...
+
+    def still_there(self) -> bool:
+        """Whether what was written is what somebody who opens the store now will read."""
+        ...
+
+    def fault(self, error: DBAPIError, doing: str) -> NearfarError:
+        """The error in our words, to be raised by the caller: Rejected when the values are to blame, Retryable when
+        it may pass, Fatal or ConfigError when only a person can help. `doing`: "write", "be read", "be opened"."""
+        ...
+
+    def damaged(self, error: DBAPIError) -> bool:
+        """Whether the error says so."""
+        ...
+
+    def set_aside(self) -> str:
+        """Move a damaged database away, so that a new one can take its place: its new name; "" where that cannot be."""
+        ...
+
+    def close(self) -> None: ...

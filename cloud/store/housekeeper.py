@@ -1,0 +1,92 @@
+"""What keeps the record store within its bounds, on a thread of its own: retention, the payload quota, tidying.
+
+Each turn is short and does a bounded part; while there is more to do, turns follow each other closely, and between
+them whoever commits goes first. Trouble is told once and tried again; it never stops the worker.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from cloud.store.payload_folder import SHARDS
+from cloud.store.payloads import Payloads
+from cloud.store.retention import Calendar, Retention
+from pipelines.errors import Fatal, Retryable
+
+log = logging.getLogger(__name__)
+
+_REST_S = 30.0
+_BREATH_S = 0.1
+
+
+class Housekeeper:
+    """`keep_us` None: records are kept for ever. `turn` is what the thread does again and again."""
+
+    def __init__(
+        self,
+        *,
+        retention: Retention,
+        payloads: Payloads | None,
+        keep_us: int | None,
+        clock_us: Callable[[], int],
+        unix_us: Callable[[], int],
+    ) -> None:
+        self._retention = retention
+        self._payloads = payloads
+        self._keep_us = keep_us
+        self._clock_us = clock_us
+        self._unix_us = unix_us
+        self._calendar = Calendar()
+        self._shard = 0
+        self._stopping = threading.Event()
+        self._trouble = ""
+        self._disbelieved = False
+        self.pruned_records = 0
+        self.pruned_gaps = 0
+        self.thread = threading.Thread(target=self._run, name="nearfar-housekeeper", daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def halt(self) -> None:
+        """No turn after the present one."""
+        self._stopping.set()
+
+    def turn(self) -> bool:
+        """One bounded step of each duty; True if there is more to do at once. Raises Retryable."""
+        more = False
+        if self._keep_us is not None:
+            more |= self._prune(self._keep_us)
+        if self._payloads is not None and not more:  # whoever puts a picture keeps to the quota meanwhile
+            more |= self._payloads.trim()
+            self._payloads.tidy(SHARDS[self._shard], now_unix_s=self._unix_us() / 1e6)
+            self._shard = (self._shard + 1) % len(SHARDS)
+        return more
+
+    def _prune(self, keep_us: int) -> bool:
+        today_us = self._calendar.today_us(unix_us=self._unix_us(), mono_us=self._clock_us())
+        if today_us is None:
+            if not self._disbelieved:
+                log.warning("the clock jumped ahead by more than an hour: nothing is pruned for a day")
+            self._disbelieved = True
+            return False
+        self._disbelieved = False
+        pruned = self._retention.prune(today_us - keep_us)
+        self.pruned_records += pruned.records
+        self.pruned_gaps += pruned.gaps
+        return pruned.more
+
+    def _run(self) -> None:
+        rest_s = _BREATH_S
+        while not self._stopping.wait(rest_s):
+            try:
+                rest_s = _BREATH_S if self.turn() else _REST_S
+                self._trouble = ""
+            except (Retryable, Fatal) as error:
+                if not self._trouble:
+                    log.warning("the record store is not tidied for now: %s", error)
+                self._trouble = str(error)
+                rest_s = _REST_S
+            except Exception:
+                log.exception("tidying the record store failed; it is tried again")
+                rest_s = _REST_S

@@ -1,0 +1,121 @@
+"""Encoded pictures as files named by their content: `ab/abcdef…`, each stored once however many frames share it.
+
+A file appears whole or not at all (written beside, synced, renamed), and is on the disk once `put` returned. What is
+read is compared with its name: a damaged file is never handed out as a picture. Several workers may share a folder.
+"""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipelines.errors import ConfigError, Rejected, Retryable
+
+_BEGUN = "tmp"
+SHARDS = tuple(f"{number:02x}" for number in range(256))
+
+
+def content_hash(data: bytes) -> str:
+    """SHA-256 as 64 hex digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def folder_of(path: Path, store_id: str) -> Path:
+    """The part of `store.payloads.path` that is one store's: two stores in one place never touch each other's files."""
+    return path / store_id[:16]
+
+
+class PayloadFolder:
+    """Raises Retryable when the disk refuses for now. Safe for several threads."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def make(self) -> None:
+        """ConfigError when it cannot be made."""
+        try:
+            (self.root / _BEGUN).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"store.payloads.path: cannot make {self.root}: {error.strerror}") from error
+
+    def need(self) -> None:
+        """Retryable unless it is there: what is not mounted is not taken for empty."""
+        if not self.root.is_dir():
+            raise Retryable(f"the payload folder {self.root} is not there; is its file system mounted?")
+
+    def path(self, sha256: str) -> Path:
+        return self.root / sha256[:2] / sha256
+
+    def put(self, data: bytes) -> str:
+        """Its content hash, once it is on the disk."""
+        self.need()
+        sha256 = content_hash(data)
+        path = self.path(sha256)
+        try:
+            if path.exists():
+                os.utime(path)  # young again: nobody takes it for a leftover
+                return sha256
+            (self.root / _BEGUN).mkdir(exist_ok=True)
+            begun = self.root / _BEGUN / f"{sha256}.{secrets.token_hex(4)}"
+            try:
+                with begun.open("wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                path.parent.mkdir(exist_ok=True)  # not its parents: they may have been unmounted
+                begun.rename(path)
+            except OSError:
+                begun.unlink(missing_ok=True)
+                raise
+            _sync_folder(path.parent)
+        except OSError as error:
+            raise Retryable(f"the payload folder {self.root} cannot write: {error.strerror}") from error
+        return sha256
+
+    def read(self, sha256: str) -> bytes:
+        """Rejected, with words, when the file is missing or is not what its name says."""
+        path = self.path(sha256)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError as error:
+            raise Rejected(f"{path} is missing") from error
+        except OSError as error:
+            raise Rejected(f"{path} cannot be read: {error.strerror}") from error
+        if content_hash(data) != sha256:
+            raise Rejected(f"{path} is damaged: its content is not what its name says")
+        return data
+
+    def drop(self, sha256: str) -> None:
+        """Gone, or gone already."""
+        try:
+            self.path(sha256).unlink(missing_ok=True)
+        except OSError as error:
+            raise Retryable(f"{self.path(sha256)} cannot be removed: {error.strerror}") from error
+
+    def shard(self, name: str) -> dict[str, float]:
+        """Content hash → seconds since 1970 it was last put, for one of `SHARDS`."""
+        return {entry.name: entry.stat().st_mtime for entry in _entries(self.root / name)}
+
+    def clear_begun(self, before_unix_s: float) -> None:
+        """Remove what a killed worker had begun to write and never finished."""
+        for entry in _entries(self.root / _BEGUN):
+            if entry.stat().st_mtime < before_unix_s:
+                Path(entry.path).unlink(missing_ok=True)
+
+
+def _entries(folder: Path) -> Iterator["os.DirEntry[str]"]:
+    try:
+        with os.scandir(folder) as found:
+            yield from found
+    except FileNotFoundError:
+        return
+
+
+def _sync_folder(folder: Path) -> None:
+    """So that a name survives a power loss as its content does."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

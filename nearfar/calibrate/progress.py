@@ -1,0 +1,53 @@
+"""How far a long piece of work is, on a terminal as one line that is written over, in a log a line now and then."""
+
+import sys
+import time
+from typing import TextIO
+
+_EVERY_S = 0.2
+_IN_LOGS_EVERY_S = 10.0
+
+
+class Progress:
+    """`of` pieces are expected, 0 = not known."""
+
+    def __init__(self, what: str, *, of: int, out: TextIO | None = None) -> None:
+        self._what = what
+        self._of = of
+        self._out = out or sys.stderr
+        self._live = self._out.isatty()
+        self._begun_s = self._said_s = time.monotonic()
+        self._shown = 0
+
+    def done(self, count: int) -> None:
+        """0, when the work begins, is always said."""
+        now_s = time.monotonic()
+        if count and now_s - self._said_s < (_EVERY_S if self._live else _IN_LOGS_EVERY_S):
+            return
+        self._said_s = now_s
+        self._show(words(self._what, count=count, of=self._of, took_s=now_s - self._begun_s))
+
+    def end(self) -> None:
+        """Nothing of it stays on a terminal."""
+        if self._live and self._shown:
+            self._out.write("\r" + " " * self._shown + "\r")
+            self._out.flush()
+
+    def _show(self, text: str) -> None:
+        if self._live:
+            self._out.write("\r" + text.ljust(self._shown))
+            self._shown = len(text)
+        else:
+            self._out.write(text + "\n")
+        self._out.flush()
+
+
+def words(what: str, *, count: int, of: int, took_s: float) -> str:
+    """`calibrating: 40 of 200, 1 min 20 s left`."""
+    if not of:
+        return f"{what}: {count}"
+    text = f"{what}: {count} of {of}"
+    if not count:
+        return text
+    left_s = round(took_s / count * max(0, of - count))
+    return f"{text}, {left_s // 60} min {left_s % 60} s left" if left_s >= 60 else f"{text}, {left_s} s left"

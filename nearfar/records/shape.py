@@ -1,0 +1,121 @@
+"""Records and gaps as lines: a table for people, JSON lines and CSV for programs. Written as they are read."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TextIO
+
+from pipelines.result import Detections, Gap
+
+if TYPE_CHECKING:
+    from cloud.store.row import RecordRow
+
+_LINE = "{:<16} {:<8} {:<12} {:>8}  {:<8} {:<8} {:>9}  {:<3} {}"
+_GAP = "{:<16} {:<8} {:<12} {:>19}  {:>8}  {:<12} {}"
+CSV_FIELDS = (
+    "agent",
+    "run",
+    "stream",
+    "seq",
+    "answered_by",
+    "status",
+    "on_time",
+    "latency_ms",
+    "captured_unix_ms",
+    "age_ms",
+    "late_far",
+    "priority",
+    "model",
+    "far_status",
+    "far_model",
+    "boxes",
+    "labels",
+    "highest_score",
+    "lowest_score",
+    "source",
+    "received_unix_ms",
+    "payload_sha256",
+    "payload_codec",
+    "payload_bytes",
+    "payload_kept",
+)
+
+
+def table(rows: Iterable["RecordRow"]) -> Iterator[str]:
+    yield _LINE.format("agent", "run", "stream", "seq", "by", "status", "ms", "on", "best detections")
+    for row in rows:
+        best = row.best
+        seen = "-" if best is None else str(len(best))
+        yield _LINE.format(
+            row.id.agent,
+            row.id.run.hex()[:8],
+            row.id.stream,
+            row.id.seq,
+            row.answered_by.value if row.answered_by else "?",
+            row.status or "?",
+            "?" if row.latency_us is None else f"{row.latency_us / 1000:.1f}",
+            {None: "?", True: "yes", False: "no"}[row.on_time],
+            seen + (" (far, late)" if row.late_far else ""),
+        )
+
+
+def gap_table(found: Iterable[tuple[str, Gap]]) -> Iterator[str]:
+    yield _GAP.format("agent", "run", "stream", "frames", "how many", "reason", "detail")
+    for agent, gap in found:
+        frames = f"{gap.first}..{gap.last}"
+        yield _GAP.format(
+            *(agent, gap.run.hex()[:8], gap.stream, frames),
+            *(gap.last - gap.first + 1, gap.reason.value, gap.detail),
+        ).rstrip()
+
+
+def json_lines(rows: Iterable["RecordRow"]) -> Iterator[str]:
+    return (json.dumps(row.as_dict()) for row in rows)
+
+
+def gap_json_lines(found: Iterable[tuple[str, Gap]]) -> Iterator[str]:
+    return (json.dumps(_gap_values(agent, gap)) for agent, gap in found)
+
+
+def write_csv(rows: Iterable["RecordRow"], out: TextIO) -> None:
+    """One line per record; what is a list in JSON is counted here."""
+    writer = csv.DictWriter(out, CSV_FIELDS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        ref = row.payload
+        payload = {} if ref is None else {f"payload_{name}": v for name, v in ref.as_dict().items()}
+        writer.writerow({**row.as_dict(), **_boxes(row.best), **payload})
+
+
+def write_gap_csv(found: Iterable[tuple[str, Gap]], out: TextIO) -> None:
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("agent", "run", "stream", "first", "last", "reason", "detail"))
+    for agent, gap in found:
+        writer.writerow(_gap_values(agent, gap).values())
+
+
+def _gap_values(agent: str, gap: Gap) -> dict[str, Any]:
+    return {
+        "agent": agent,
+        "run": gap.run.hex(),
+        "stream": gap.stream,
+        "first": gap.first,
+        "last": gap.last,
+        "reason": gap.reason.value,
+        "detail": gap.detail,
+    }
+
+
+def _boxes(best: Detections | None) -> dict[str, Any]:
+    """No answer leaves the fields empty; no objects is 0."""
+    if best is None:
+        return {}
+    names = [str(line["label"]) for line in best.as_rows()]
+    counted = {name: names.count(name) for name in dict.fromkeys(names)}
+    scores = best.scores
+    return {
+        "boxes": len(best),
+        "labels": " ".join(f"{name}:{count}" for name, count in counted.items()),
+        "highest_score": round(float(scores.max()), 4) if len(best) else "",
+        "lowest_score": round(float(scores.min()), 4) if len(best) else "",
+    }

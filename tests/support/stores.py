@@ -1,0 +1,6 @@
+"""Where record stores may be made."""
+
+from collections.abc import Callable
+
+NewUrl = Callable[[], str]
+"""Another place at every call."""

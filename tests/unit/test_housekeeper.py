@@ -1,0 +1,209 @@
+"""Pruning by a clock that may be wrong, and a keeper whom trouble does not end."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cloud.store.housekeeper import Housekeeper
+from cloud.store.payload_folder import PayloadFolder
+from cloud.store.payloads import Payload, Payloads
+from cloud.store.records import RecordStore, open_store
+from cloud.store.retention import Calendar, Retention
+from pipelines.errors import ConfigError, Retryable
+from pipelines.frame import Encoding, FrameId
+from pipelines.result import AnsweredBy, Record, Status
+from tests.support.eventually import eventually
+
+SECOND = 1_000_000
+HOUR = 3600 * SECOND
+DAY = 24 * HOUR
+NOW_UNIX_US = 1_700_000_000 * SECOND
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RecordStore]:
+    with open_store(f"sqlite:///{tmp_path}/records.db") as opened:
+        yield opened
+
+
+def record(store: RecordStore, seq: int, now_unix_us: int) -> None:
+    identity = FrameId("gw", bytes(16), "door", seq)
+    store.commit(
+        given=[Record(id=identity, answered_by=AnsweredBy.NEAR, status=Status.OK)], now_unix_us=now_unix_us
+    )
+
+
+class Clocks:
+    """Both at once, as time passes; the wall clock can be set."""
+
+    def __init__(self) -> None:
+        self.mono_us = 0
+        self.unix_us = NOW_UNIX_US
+
+    def pass_time(self, span_us: int) -> None:
+        self.mono_us += span_us
+        self.unix_us += span_us
+
+
+def keeper(
+    store: RecordStore, clocks: Clocks, *, keep_us: int | None = 30 * DAY, payloads: Payloads | None = None
+) -> Housekeeper:
+    return Housekeeper(
+        retention=Retention(store, payloads),
+        payloads=payloads,
+        keep_us=keep_us,
+        clock_us=lambda: clocks.mono_us,
+        unix_us=lambda: clocks.unix_us,
+    )
+
+
+def seqs(store: RecordStore) -> list[int]:
+    return [identity.seq for identity in store.identities()]
+
+
+def test_records_go_when_they_are_older_than_they_are_kept(store: RecordStore) -> None:
+    clocks = Clocks()
+    made = keeper(store, clocks)
+    record(store, 1, clocks.unix_us)
+    made.turn()
+    for _ in range(29):
+        clocks.pass_time(DAY)
+        made.turn()
+    record(store, 2, clocks.unix_us)
+    clocks.pass_time(2 * DAY // 2 + HOUR)
+    made.turn()
+    assert seqs(store) == [2]
+    assert made.pruned_records == 1
+
+
+def test_without_a_limit_nothing_is_ever_pruned(store: RecordStore) -> None:
+    clocks = Clocks()
+    record(store, 1, 1)
+    keeper(store, clocks, keep_us=None).turn()
+    assert seqs(store) == [1]
+
+
+def test_many_old_records_go_in_bounded_steps(store: RecordStore) -> None:
+    store.commit(
+        given=[
+            Record(id=FrameId("gw", bytes(16), "door", n), answered_by=AnsweredBy.NEAR, status=Status.OK)
+            for n in range(1, 1202)
+        ],
+        now_unix_us=1,
+    )
+    made = keeper(store, Clocks())
+    turns = 1
+    while made.turn():
+        turns += 1
+    assert turns == 7
+    assert seqs(store) == []
+
+
+@pytest.mark.parametrize("jump_us", [365 * DAY, 2 * HOUR])
+def test_a_clock_that_jumps_ahead_costs_no_record(
+    store: RecordStore, jump_us: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    clocks = Clocks()
+    made = keeper(store, clocks, keep_us=HOUR)
+    record(store, 1, clocks.unix_us)
+    made.turn()
+    clocks.unix_us += jump_us
+    for _ in range(3):
+        clocks.pass_time(SECOND)
+        made.turn()
+    clocks.unix_us -= jump_us
+    made.turn()
+    assert seqs(store) == [1]
+    assert caplog.text.count("jumped ahead") == 1
+
+
+def test_a_clock_that_starts_in_1970_prunes_nothing_and_is_believed_a_day_after_it_was_set() -> None:
+    calendar = Calendar()
+    assert calendar.today_us(unix_us=5 * SECOND, mono_us=0) == 5 * SECOND
+    assert calendar.today_us(unix_us=NOW_UNIX_US, mono_us=SECOND) is None
+    assert calendar.today_us(unix_us=NOW_UNIX_US + DAY - 1, mono_us=SECOND + DAY - 1) is None
+    assert calendar.today_us(unix_us=NOW_UNIX_US + DAY, mono_us=SECOND + DAY) == NOW_UNIX_US + DAY
+    assert calendar.today_us(unix_us=NOW_UNIX_US + 2 * DAY, mono_us=SECOND + 2 * DAY) == NOW_UNIX_US + 2 * DAY
+
+
+def test_a_clock_set_back_is_believed_at_once_for_it_deletes_less() -> None:
+    calendar = Calendar()
+    calendar.today_us(unix_us=NOW_UNIX_US, mono_us=0)
+    assert calendar.today_us(unix_us=NOW_UNIX_US - DAY, mono_us=SECOND) == NOW_UNIX_US - DAY
+    assert calendar.today_us(unix_us=NOW_UNIX_US + SECOND, mono_us=2 * SECOND) is None
+
+
+def test_the_quota_and_the_leftovers_are_looked_after_too(store: RecordStore, tmp_path: Path) -> None:
+    payloads = Payloads(store, PayloadFolder(tmp_path / "p"), max_bytes=1000)
+    encoding = Encoding(codec="jpeg", quality=50, width_px=4, height_px=4)
+    for seq in range(1, 4):
+        data = bytes([seq]) * 300
+        payloads.commit(
+            [Payload(id=FrameId("gw", bytes(16), "door", seq), encoding=encoding, data=data)],
+            now_unix_us=seq,
+        )
+    payloads.max_bytes = 500
+    leftover = payloads.folder.put(b"leftover")
+    clocks = Clocks()
+    clocks.unix_us = 4_000_000_000 * SECOND  # long after the file was made
+    made = keeper(store, clocks, keep_us=None, payloads=payloads)
+    for _ in range(256):
+        made.turn()
+    assert payloads.used_bytes == 300
+    assert not payloads.folder.path(leftover).exists()
+    assert payloads.counts.leftover == 1
+
+
+def test_trouble_is_told_once_and_does_not_end_the_keeper(
+    store: RecordStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("cloud.store.housekeeper._REST_S", 0.001)
+    made = keeper(store, Clocks())
+    tries: list[int] = []
+
+    def refuses(before_unix_us: int) -> None:
+        tries.append(before_unix_us)
+        if len(tries) % 2:
+            raise Retryable("the disk is full")
+        raise ValueError("nobody foresaw this")
+
+    monkeypatch.setattr(made._retention, "prune", refuses)
+    made.start()
+    eventually(lambda: len(tries) > 6, what="further tries")
+    made.halt()
+    made.thread.join(5.0)
+    assert not made.thread.is_alive()
+    assert caplog.text.count("not tidied for now") == 1
+
+
+def test_a_payload_folder_that_cannot_be_made_is_said_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(ConfigError, match=r"store\.payloads\.path: cannot make"):
+        PayloadFolder(tmp_path / "file" / "payloads").make()
+
+
+def test_a_folder_that_is_not_mounted_is_not_taken_for_empty(store: RecordStore, tmp_path: Path) -> None:
+    root = tmp_path / "mount" / "payloads"
+    encoding = Encoding(codec="jpeg", quality=50, width_px=4, height_px=4)
+    one = Payload(id=FrameId("gw", bytes(16), "door", 1), encoding=encoding, data=b"one")
+    Payloads(store, PayloadFolder(root), max_bytes=1000).commit([one], now_unix_us=1)
+    record(store, 1, 1)
+    (tmp_path / "mount").rename(tmp_path / "unmounted")
+    payloads = Payloads(store, PayloadFolder(root), max_bytes=1000)
+    clocks = Clocks()
+    clocks.unix_us = 4_000_000_000 * SECOND
+    made = keeper(store, clocks, keep_us=None, payloads=payloads)
+    for _ in range(256):
+        with pytest.raises(Retryable, match="is its file system mounted"):
+            made.turn()
+    with pytest.raises(Retryable, match="is its file system mounted"):
+        payloads.commit([one], now_unix_us=2)
+    assert not (tmp_path / "mount").exists()
+    (tmp_path / "unmounted").rename(tmp_path / "mount")
+    for _ in range(256):
+        made.turn()
+    (row,) = store.rows()
+    assert row.payload is not None
+    assert row.payload.kept
+    assert payloads.read(row.payload.sha256) == b"one"
