@@ -10,7 +10,7 @@ from edge.scheduling.data_budget import DataBudget
 from edge.scheduling.fair_share import WEIGHTS, FairShare
 from edge.scheduling.forecast import Forecast
 from edge.scheduling.in_flight import InFlight
-from edge.scheduling.job import Flight, Job
+from edge.scheduling.job import FORGET_US, Flight, Job
 from edge.scheduling.link_estimate import RTT_MIN_SPAN_US, LinkEstimate
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.settings import LinkSettings
@@ -20,7 +20,6 @@ from protos.wire.session import Credit
 
 VANISHED_FRAMES = 3
 VANISHED_AFTER_US = 300_000
-FORGET_US = 2_000_000
 SAMPLE_EVERY_US = 300_000
 METERED_SAMPLE_EVERY_US = 1_000_000
 SHORT_SPAN_US = 1_000_000
@@ -270,7 +269,7 @@ class FarWay:
         may still come and be late; it no longer fills the link."""
         if job.given is None or flight.sent_us is None:
             return False
-        return flight.connection != self._connection or now_us - flight.sent_us > FORGET_US
+        return flight.connection != self._connection or now_us - flight.sent_us >= FORGET_US
 
     def _own_wait_us(self, sent_us: int, timing: WorkerTiming) -> int:
         """How long a frame's head waited for the own frame before it: the lane is one ordered stream, so no

@@ -9,6 +9,8 @@ from edge.scheduling.near_timeline import Key
 from pipelines.result import AnsweredBy, Priority, Status
 
 GIVE_UP_BEFORE_US = 1_000
+FORGET_US = 2_000_000
+"""So long after it was sent the far result of an answered frame is still waited for."""
 
 
 class Near(Enum):
@@ -86,6 +88,12 @@ class Job:
     def far_hoped(self) -> bool:
         """Whether a far answer is worth holding a near one back for."""
         return any(not flight.hopeless for flight in self.flights.values())
+
+    @property
+    def forget_us(self) -> int | None:
+        """When the oldest far result is no longer waited for, once the frame was answered; None = nothing is out."""
+        sent_us = [flight.sent_us for flight in self.flights.values() if flight.sent_us is not None]
+        return min(sent_us) + FORGET_US if sent_us else None
 
     @property
     def encoding(self) -> bool:
