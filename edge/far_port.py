@@ -109,6 +109,7 @@ class FarPort:
             sent_bytes=self._link.bytes_sent(),
             too_large=self._link.too_large,
             bad_messages=self._link.bad_messages,
+            selective=self._scheduler.selective(self.name),
             silent=self._way.breaker.silent(now_us),
             metered=self._way.metered,
             budget_left_bytes=budget.rest_bytes(now_us),

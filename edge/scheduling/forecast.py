@@ -49,14 +49,43 @@ class Unanswered(NamedTuple):
     nominal: Nominal
 
 
-class Forecast:
-    """The link at one moment, asked about frames of several sizes. `waiting_bytes` go before such a frame."""
+State = tuple[float, float, int, float]
+"""A `Residual` by position: of these a forecast looks at dozens."""
 
-    __slots__ = ("_states", "_weight")
+
+class Past:
+    """What recent frames say of a link, newest last, and what none of it is below or above."""
+
+    __slots__ = ("least", "most", "states")
+
+    def __init__(self, states: Sequence[State]) -> None:
+        self.states = states
+        extra_us, stretch, worker_us, _ = zip(*states, strict=True)
+        self.least = min(extra_us), min(stretch), min(worker_us)
+        self.most = max(extra_us), max(stretch), max(worker_us)
+
+
+class Forecast:
+    """The link at one moment, asked about frames of several sizes. `waiting_bytes` go before such a frame.
+
+    Sums are taken in the order of the past and bounds only where they leave no doubt: what is said is the same
+    however it was found.
+    """
+
+    __slots__ = (
+        "_bytes_per_us",
+        "_ends",
+        "_out_us",
+        "_rtt_us",
+        "_since_us",
+        "_states",
+        "_waiting_us",
+        "_ways",
+    )
 
     def __init__(
         self,
-        residuals: Sequence[Residual],
+        past: Past,
         *,
         rtt_us: float,
         bytes_per_us: float,
@@ -64,43 +93,70 @@ class Forecast:
         waiting_bytes: int,
         now_us: int,
     ) -> None:
-        out_us = 0.0
-        first_us = now_us
+        self._rtt_us = rtt_us
+        self._bytes_per_us = bytes_per_us
+        self._waiting_us = waiting_bytes / bytes_per_us
+        self._states = past.states
+        self._out_us = self._since_us = 0.0
         if unanswered:
-            first_us = unanswered[0].sent_us
-            if now_us - first_us > REFUTED_AFTER_US:
-                residuals = [r for r in residuals if not _refuted(r, unanswered, now_us)]
-            out_us = unanswered[0].nominal.ahead_us + sum([u.size_bytes for u in unanswered]) / bytes_per_us
-        waiting_us = waiting_bytes / bytes_per_us
-        since_us = now_us - first_us
-        # (base, µs a byte, weight): one way the link may be, in which a frame takes base + size · µs a byte.
-        self._states = [
-            (
-                rtt_us + extra + worker + max(0.0, stretch * out_us - since_us) + stretch * waiting_us,
-                stretch / bytes_per_us,
-                weight,
+            self._since_us = now_us - unanswered[0].sent_us
+            if self._since_us > REFUTED_AFTER_US and _refuted(*past.least, unanswered, now_us):
+                self._states = [s for s in past.states if not _refuted(s[0], s[1], s[2], unanswered, now_us)]
+            self._out_us = (
+                unanswered[0].nominal.ahead_us + sum([u.size_bytes for u in unanswered]) / bytes_per_us
             )
-            for extra, stretch, worker, weight in residuals
-        ]
-        self._weight = sum([weight for _, _, weight in self._states])
+        self._ends = self._way(*past.least), self._way(*past.most)
+        self._ways: tuple[Sequence[tuple[float, float, float]], float] | None = None
 
     def p_on_time(self, size_bytes: int, remaining_us: int) -> float:
         """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
         if remaining_us <= 0 or not self._states:
             return 0.0
-        within = sum([w for base, slope, w in self._states if base + slope * size_bytes <= remaining_us])
-        return min(1.0, within / self._weight)
+        (least_us, least_slope), (most_us, most_slope) = self._ends
+        if most_us + most_slope * size_bytes <= remaining_us:
+            return 1.0
+        if least_us + least_slope * size_bytes > remaining_us:
+            return 0.0
+        if self._ways is None:
+            ways = self._take_ways()
+            self._ways = ways, sum([weight for _, _, weight in ways])
+        ways, weight = self._ways
+        within = sum([w for base, slope, w in ways if base + slope * size_bytes <= remaining_us])
+        return min(1.0, within / weight)
 
     def completion_us(self, size_bytes: int) -> float:
         """The median time until a frame sent now would be back, of the newest few states; infinite if there are
         none."""
-        times = sorted([base + slope * size_bytes for base, slope, _ in self._states[-NEWEST:]])
+        ways = [self._way(extra, stretch, worker) for extra, stretch, worker, _ in self._states[-NEWEST:]]
+        times = sorted([base + slope * size_bytes for base, slope in ways])
         return times[len(times) // 2] if times else float("inf")
 
+    def _way(self, extra_us: float, stretch: float, worker_us: int) -> tuple[float, float]:
+        """One way the link may be: a frame takes the first + its size · the second, µs a byte."""
+        crossing_us = max(0.0, stretch * self._out_us - self._since_us)
+        base_us = self._rtt_us + extra_us + worker_us + crossing_us + stretch * self._waiting_us
+        return base_us, stretch / self._bytes_per_us
 
-def _refuted(residual: Residual, unanswered: Sequence[Unanswered], now_us: int) -> bool:
+    def _take_ways(self) -> Sequence[tuple[float, float, float]]:
+        """As `_way`, of all states, with how much each counts."""
+        rtt_us, bytes_per_us = self._rtt_us, self._bytes_per_us
+        out_us, since_us, waiting_us = self._out_us, self._since_us, self._waiting_us
+        if out_us == 0.0 and waiting_us == 0.0:
+            return [(rtt_us + e + w, s / bytes_per_us, weight) for e, s, w, weight in self._states]
+        return [
+            (
+                rtt_us + e + w + (s * out_us - since_us if s * out_us > since_us else 0.0) + s * waiting_us,
+                s / bytes_per_us,
+                weight,
+            )
+            for e, s, w, weight in self._states
+        ]
+
+
+def _refuted(
+    extra_us: float, stretch: float, worker_us: int, unanswered: Sequence[Unanswered], now_us: int
+) -> bool:
     """Whether something that is out would long be back, were the link as it was then."""
-    extra_us, stretch, worker_us, _ = residual
     for sent_us, size_bytes, (trip_us, ahead_us, crossing_us) in unanswered:
         back_us = sent_us + trip_us + extra_us + stretch * (ahead_us + crossing_us)
         if back_us + (worker_us if size_bytes else 0) + REFUTED_AFTER_US <= now_us:

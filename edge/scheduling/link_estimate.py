@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 from math import exp
 from typing import NamedTuple
 
-from edge.scheduling.forecast import Forecast, Nominal, Residual, Unanswered
+from edge.scheduling.forecast import Forecast, Nominal, Past, Residual, State, Unanswered
 from pipelines.result import Load, WorkerTiming
 from pipelines.windows import MinWindow
 
@@ -49,9 +49,10 @@ class LinkEstimate:
         self._rates: deque[tuple[int, int, int]] = deque(maxlen=RATE_SAMPLES)  # (at, size, crossing)
         self._rate = 0.0
         self._samples: deque[_Sample] = deque(maxlen=RESIDUALS)
+        self._censored: deque[Hashable] = deque(maxlen=RESIDUALS)  # frames whose sample may be censored
         self._load = Load()
         self._load_us: int | None = None
-        self._residuals: list[Residual] = []
+        self._past = Past([(0.0, s, 0, 1.0) for s in PRIOR_STRETCH])
         self._residuals_until_us = 0
         self.queued = 0.0
         """Frames ahead of a new one at the worker, as it said last."""
@@ -65,8 +66,11 @@ class LinkEstimate:
         """The round trip of a small message over the link without own bytes ahead of it."""
         if not self._recent:
             return self._prior_rtt_us
-        fresh = [rtt_us for at_us, rtt_us in self._recent if at_us >= now_us - RECENT_SPAN_US]
-        return min(fresh) if fresh else self._recent[-1][1]
+        since_us, least_us = now_us - RECENT_SPAN_US, -1
+        for at_us, rtt_us in self._recent:
+            if at_us >= since_us and (least_us < 0 or rtt_us < least_us):
+                least_us = rtt_us
+        return least_us if least_us >= 0 else self._recent[-1][1]
 
     @property
     def rtt_us(self) -> int | None:
@@ -136,7 +140,7 @@ class LinkEstimate:
             extra_us, stretch = network_us - nominal.total_us, 1.0
         self._rates.append((arrived_us, max(1, size_bytes), crossing_us))
         self._take_rate(arrived_us)
-        if frame is not None and any(s.frame == frame for s in self._samples):
+        if frame is not None and frame in self._censored:
             kept = [s for s in self._samples if s.frame != frame]
             self._samples.clear()
             self._samples.extend(kept)
@@ -151,6 +155,7 @@ class LinkEstimate:
         network_us = max(0, now_us - sent_us - worker_us)
         residual = Residual(CENSORED * network_us - nominal.total_us, 1.0, worker_us)
         self._samples.append(_Sample(now_us, residual, frame))
+        self._censored.append(frame)
         self._residuals_until_us = 0
 
     def forecast(
@@ -160,7 +165,7 @@ class LinkEstimate:
         if now_us >= self._residuals_until_us:
             self._take_residuals(now_us)
         return Forecast(
-            self._residuals,
+            self._past,
             rtt_us=self.rtt_now_us(now_us),
             bytes_per_us=self.bytes_per_us(now_us),
             unanswered=unanswered,
@@ -186,15 +191,18 @@ class LinkEstimate:
         while samples and samples[0].at_us < now_us - RESIDUAL_SPAN_US:
             samples.popleft()
         least_us = self._reported_us(now_us)
-        found = []
-        for at_us, (extra_us, stretch, worker_us, _), _ in samples:
-            weight = exp((at_us - samples[-1].at_us) / RESIDUAL_FADE_US)
-            found.append(Residual(extra_us, stretch, max(worker_us, least_us), weight))
+        newest_us = samples[-1].at_us if samples else 0
+        found: list[State] = [
+            (extra_us, stretch, worker_us, exp((at_us - newest_us) / RESIDUAL_FADE_US))
+            for at_us, (extra_us, stretch, worker_us, _), _ in samples
+        ]
+        if least_us:
+            found = [(e, s, max(worker_us, least_us), weight) for e, s, worker_us, weight in found]
         if len(found) < len(PRIOR_STRETCH):
             worker_us = max(self._worker_us(now_us), least_us)
             rtt_us = self.rtt_now_us(now_us)
-            found += [Residual((s - 1.0) * rtt_us, s, worker_us) for s in PRIOR_STRETCH[len(found) :]]
-        self._residuals = found
+            found += [((s - 1.0) * rtt_us, s, worker_us, 1.0) for s in PRIOR_STRETCH[len(found) :]]
+        self._past = Past(found)
         until_us = samples[0].at_us + RESIDUAL_SPAN_US + 1 if samples else now_us
         if least_us and self._load_us is not None:
             until_us = min(until_us, self._load_us + LOAD_SPAN_US + 1)

@@ -16,7 +16,7 @@ from edge.scheduling.job_table import JobTable
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.near_way import NearWay
 from edge.scheduling.offload import Offload
-from edge.scheduling.policies import ASKS_AFTER_NEAR
+from edge.scheduling.policies import ASKS_AFTER_NEAR, HEDGED
 from edge.scheduling.settings import SchedulerSettings, StreamSettings
 from edge.scheduling.stream import Stream
 from edge.scheduling.wake_up import WakeUp
@@ -245,6 +245,11 @@ class Scheduler:
     ) -> list[Action]:
         self.ways[link].pong(nonce, resident_us=resident_us, load=load, credit=credit, now_us=now_us)
         return self._finish(now_us)
+
+    def selective(self, link: str) -> bool:
+        """Whether `link` is over budget and frames that look worth it go over it all the same."""
+        way = self.ways[link]
+        return self.settings.policy in HEDGED and not way.breaker.in_budget and self._decision.usable(way)
 
     def spent(self, link: str, size_bytes: int, now_us: int) -> None:
         """Something else was sent on `link` (backfill, acks): the data budget covers everything."""

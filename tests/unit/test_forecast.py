@@ -2,7 +2,7 @@
 
 import math
 
-from edge.scheduling.forecast import REFUTED_AFTER_US, Forecast, Nominal, Residual, Unanswered
+from edge.scheduling.forecast import REFUTED_AFTER_US, Forecast, Nominal, Past, Residual, Unanswered
 
 MS = 1000
 NOW_US = 5_000_000
@@ -12,7 +12,7 @@ SLOW = Residual(300.0 * MS, 1.0, 20 * MS)
 
 def forecast(*residuals, unanswered=(), waiting_bytes=0, bytes_per_us=1.0):
     return Forecast(
-        residuals,
+        Past(residuals),
         rtt_us=20 * MS,
         bytes_per_us=bytes_per_us,
         unanswered=unanswered,
