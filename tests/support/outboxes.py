@@ -6,8 +6,9 @@ import numpy as np
 
 from edge.links.base import Sent
 from edge.outbox.keeper import Keeper
+from edge.outbox.payload import PayloadEntry, payload_entry
 from edge.outbox.store import Entry, MemoryOutbox, OutboxStore
-from pipelines.frame import FrameId
+from pipelines.frame import Encoding, FrameId
 from pipelines.result import AnsweredBy, Detections, Priority, Record, Status
 from protos.wire import records as wire_records
 from protos.wire.bulk import Ack, BulkBatch, RecordRange
@@ -49,6 +50,23 @@ def record(
 
 def entry(seq: int, *, priority: int = 1, size: int = 100, age_us: int = 0, stream: str = "door") -> Entry:
     return Entry(key=(RUN, stream, seq), priority=priority, age_us=age_us, data=bytes([seq % 256]) * size)
+
+
+def payload(
+    seq: int, *, priority: int = 1, size: int = 1000, age_us: int = 0, stream: str = "door", run: bytes = RUN
+) -> PayloadEntry:
+    """A payload whose bytes say where they stand."""
+    data = (b"%08d" % seq + bytes(range(256)) * (size // 256 + 1))[:size]
+    encoding = Encoding(codec="jpeg", quality=90, width_px=64, height_px=48, body_bytes=size)
+    return payload_entry(
+        (run, stream, seq),
+        data,
+        encoding,
+        priority=priority,
+        age_us=age_us,
+        source_size=(640, 480),
+        hard=priority == 2,
+    )
 
 
 @dataclass
