@@ -18,12 +18,12 @@ RUN mkdir edge cloud protos pipelines nearfar && touch edge/__init__.py nearfar/
 ENV INSTALL="pip --python /opt/nearfar/bin/python install --no-cache-dir -c constraints.txt"
 
 FROM build AS edge-build
-RUN $INSTALL '.[onnx,grpc,metrics]'
+RUN $INSTALL '.[onnx,grpc,metrics,mqtt]'
 COPY . .
 RUN $INSTALL --no-deps --force-reinstall .
 
 FROM build AS cloud-build
-RUN $INSTALL '.[onnx,grpc,cloud]'
+RUN $INSTALL '.[onnx,grpc,cloud,postgres]'
 COPY . .
 RUN $INSTALL --no-deps --force-reinstall .
 

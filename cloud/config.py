@@ -8,19 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from cloud.store.kinds import SQLITE, StoreConfig
 from pipelines.blocks import Block, FilePath, MisfitError, Name, Sha256
 from pipelines.detectors.kinds import DetectorConfig
 from pipelines.document import Document
 from pipelines.errors import ConfigError
 from pipelines.listen import LISTENER_CREDENTIALS, AddressConfig, HttpConfig
 from pipelines.registry import Family, Kind
-from pipelines.units import Duration, Fraction, Size, duration, size
-
-_LEAST_KEEP_US = duration("1h")
-_SQLITE = "sqlite:///"
-_POSTGRES = "postgresql+psycopg://"
+from pipelines.units import Duration, Size, duration, size
 
 
 class ZmqListenConfig(AddressConfig):
@@ -137,58 +134,6 @@ class LimitsConfig(Block):
     batch_records: int = Field(4096, ge=1, description="records in one backfill batch")
 
 
-class PayloadsConfig(Block):
-    """Where pictures are kept beside their records, each content once."""
-
-    path: FilePath = Field(description="a folder; workers that share a store share it too")
-    max_bytes: Size = Field(
-        size("10GiB"), description="beyond it the lowest priority goes first, the oldest of it first"
-    )
-    keep: Literal["none", "hard", "all"] = Field(
-        "hard",
-        description="live pictures to keep: hard = high priority, an unsure box, or a result after its time",
-    )
-    unsure_below: Fraction = Field(0.5, description="a box with a lower score makes a picture hard")
-
-
-class StoreConfig(Block):
-    """The record store: one row per frame."""
-
-    # The default needs the worker's state_dir, so the worker fills it in; nobody has to write it.
-    model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required", None))
-
-    url: str = Field(
-        repr=False,  # it may hold a password
-        description="sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE; default: records.db in state_dir",
-    )
-    commit_every: Duration = Field(duration("20ms"), description="also the longest an ack waits when idle")
-    keep: Duration | None = Field(
-        None, description="records and pictures that arrived earlier than this are pruned; left out: never"
-    )
-    payloads: PayloadsConfig | None = Field(None, description="left out: no pictures are kept")
-
-    @field_validator("keep")
-    @classmethod
-    def _is_an_hour_at_least(cls, keep_us: int | None) -> int | None:
-        if keep_us is not None and keep_us < _LEAST_KEEP_US:
-            raise ValueError("records are kept for 1h at least")
-        return keep_us
-
-    @field_validator("url")
-    @classmethod
-    def _is_a_file_or_a_server(cls, url: str, info: ValidationInfo) -> str:
-        if url.startswith("postgres"):
-            if not url.startswith(_POSTGRES):
-                raise ValueError(f"write {_POSTGRES}USER@HOST/DATABASE")
-            return url
-        file = url.removeprefix(_SQLITE)
-        if not url.startswith(_SQLITE) or not file or file.startswith(":"):
-            raise ValueError(
-                f"must be sqlite:///FILE (sqlite:////ABSOLUTE/FILE) or {_POSTGRES}USER@HOST/DATABASE"
-            )
-        return _SQLITE + str(Path((info.context or {}).get("directory", Path())) / file)
-
-
 class WorkerConfig(Block):
     """A worker: frames in, results out, one record per frame kept."""
 
@@ -255,7 +200,7 @@ LISTENERS = Family(
 
 
 def _default_url(state_dir: Path) -> str:
-    return f"{_SQLITE}{state_dir / 'records.db'}"
+    return f"{SQLITE}{state_dir / 'records.db'}"
 
 
 def load_worker(path: Path | str | None, overrides: Sequence[str] = ()) -> WorkerConfig:

@@ -6,13 +6,13 @@ bulk lane ─→ Uploads (parts) ┘
 
 from collections.abc import Callable, Collection, Sequence
 
-from cloud.config import StoreConfig
 from cloud.limits import ServiceLimits
 from cloud.live_payloads import LivePayloads
 from cloud.metrics import WorkerMetrics
 from cloud.store.housekeeper import Housekeeper
+from cloud.store.kinds import StoreConfig
 from cloud.store.part_folder import PartFolder
-from cloud.store.payload_folder import PayloadFolder
+from cloud.store.payload_folder import PayloadFolder, folder_of
 from cloud.store.payload_writer import Arrival, PayloadWriter
 from cloud.store.payloads import PayloadCounts, Payloads
 from cloud.store.records import RecordStore
@@ -46,7 +46,8 @@ class Keeping:
         parts: PartFolder | None = None
         wanted = config.payloads
         if wanted is not None:
-            self.payloads = Payloads(store, PayloadFolder(wanted.path.absolute()), max_bytes=wanted.max_bytes)
+            folder = PayloadFolder(folder_of(wanted.path.absolute(), store.store_id))
+            self.payloads = Payloads(store, folder, max_bytes=wanted.max_bytes)
             store.note_payloads(self.payloads.folder.root)
             self.writer = PayloadWriter(self.payloads, acknowledge=self._acknowledge, unix_us=unix_us)
             root = self.payloads.folder.root / "parts"

@@ -1,17 +1,18 @@
 """The agent: wires the parts of one gateway together and ends them in order.
 
-    source → slot → DISPATCHER ─┬─ encoder → link ══ live lane ══► worker
+    source → slot → DISPATCHER ─┬─ encoder → the best link ══ live lane ══► its worker
       (one Reader a stream)     ├─ near
                                 └─ shed (counted)
              answers → outbox (commit) → sinks, run directory
-                       outbox ══ bulk lane ══► worker's record store
+                       outbox → one of the links ══ bulk lane ══► the workers' record store
 
 Capture never waits for anything behind the slot; whatever is unanswered at the end is counted.
 """
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from edge import readiness
@@ -36,7 +37,7 @@ LEAST_S = 0.03
 class Agent:
     """One gateway. `start`, then `wait` for the clips to end or `stop`; `close` answers what is open.
 
-    `link` replaces the configured one (an in-process link, say). `max_frames` ends each stream early.
+    `link` replaces the configured ones (by an in-process link, say, or several). `max_frames` ends each stream early.
     The constructor loads and warms up the model; it raises ConfigError or Fatal when something is not there,
     and Cancelled after `cancel`.
     """
@@ -47,7 +48,7 @@ class Agent:
         *,
         run_dir: Path | None = None,
         max_frames: int | None = None,
-        link: Link | None = None,
+        link: Link | Sequence[Link] | None = None,
         software: str = "nearfar",
         cancel: CancelToken | None = None,
     ) -> None:
@@ -61,7 +62,7 @@ class Agent:
             config,
             run_dir=run_dir,
             max_frames=max_frames,
-            link=link,
+            links=None if link is None else list(link) if isinstance(link, Sequence) else [link],
             cancel=cancel or CancelToken(),
         )
         self.identity = parts.identity
@@ -71,8 +72,9 @@ class Agent:
         self.latency = parts.latency
         self._state = parts.state
         self._streams = parts.streams
-        self._link = parts.link
+        self._links = parts.links
         self._near = parts.near
+        self._tracks = parts.tracks
         self._encoder = parts.encoder
         self._sinks = parts.sinks
         self._outbox = parts.outbox
@@ -90,12 +92,17 @@ class Agent:
             sink.start()
         if self._near is not None:
             self._near.start()
+        if self._tracks is not None:
+            self._tracks.start()
         if self._encoder is not None:
             self._encoder.start()
         self.dispatcher.start()
-        if self._link is not None:
-            labels = FarLabels(label_space(self._config), deliver=self.dispatcher.link_event)
-            self._link.start(self._hello(), labels.heard)
+        for link in self._links:
+            # A space of its own for each link: labels are mapped on the thread of the link that brings them.
+            labels = FarLabels(
+                label_space(self._config), deliver=partial(self.dispatcher.link_event, link.name)
+            )
+            link.start(self._hello(), labels.heard)
         self._stage = ""
         ready()
         self._streams.start()
@@ -115,7 +122,8 @@ class Agent:
         """After the clips: answer what is open, then let the cloud learn everything, for `within_us`."""
         end_us = monotonic_us() + within_us
         while monotonic_us() < end_us and not stop.is_set():
-            if self.dispatcher.idle.is_set() and (self._link is None or self._outbox.empty()):
+            told = not self._links or self._outbox.empty()
+            if self.dispatcher.idle.is_set() and told and all(sink.drained for sink in self._sinks):
                 return
             self._outbox.flush()  # nothing new comes: what the last answers left behind need not wait for company
             stop.wait(0.02)
@@ -139,10 +147,11 @@ class Agent:
             sink.end()
         if self._near is not None:
             self._near.close(rest_s(0.2))
+        if self._tracks is not None:
+            self._tracks.close(rest_s(0.2))
         if self._encoder is not None:
             self._encoder.close(rest_s(0.2))
-        if self._link is not None:
-            self._link.close()
+        self._close_links()
         self._kept = self._outbox.stop(int(rest_s(0.8) * 1e6))
         for sink in self._sinks:
             sink.close(rest_s(0.5))
@@ -174,6 +183,12 @@ class Agent:
             now_us=monotonic_us(),
         )
 
+    def degraded(self) -> list[str]:
+        """What is not as good as it could be while every frame is answered: no link to answer far over, sinks whose
+        answers do not get through."""
+        sinks = [f"sink {sink.name}: {sink.trouble}" for sink in self._sinks if sink.trouble]
+        return [*readiness.without_far(self.dispatcher.sights), *sinks]
+
     def summary(self) -> dict[str, object]:
         """The laws as numbers that add up, and what follows from them."""
         return {
@@ -192,6 +207,7 @@ class Agent:
                 self._config,
                 streams=self._streams.infos,
                 near=self._answers.near,
+                near_smaller=self._answers.near_smaller,
                 far=self._answers.far_chosen,
                 started_unix_us=self._started_unix_us,
             ),
@@ -222,6 +238,14 @@ class Agent:
         return self._streams.left_behind
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    def _close_links(self) -> None:
+        """All at once: each may take its half second to say goodbye."""
+        closing = [threading.Thread(target=link.close, name=f"close-{link.name}") for link in self._links]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
 
     def _hello(self) -> Hello:
         return Hello(

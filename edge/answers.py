@@ -8,7 +8,7 @@ from typing import Protocol
 from edge.identity import Identity
 from edge.pending import Pending
 from edge.scheduling.scheduler import Scheduler
-from edge.scheduling.timing import far_timing, near_timing
+from edge.scheduling.timing import far_timing, near_timing, tracked_timing
 from pipelines.errors import Fatal
 from pipelines.frame import Frame, FrameId, Picture
 from pipelines.labels import LabelSpace
@@ -24,6 +24,12 @@ class AnswerSink(Protocol):
     def offer(self, answer: Answer) -> bool: ...
 
 
+class OrderedSink(Protocol):
+    """One that may wait for a frame's answer, so that it must hear when there will be none."""
+
+    def skip(self, stream: str, seq: int) -> None: ...
+
+
 class FrameLog(Protocol):
     """The run directory, as far as answers concern it."""
 
@@ -36,8 +42,9 @@ class FrameLog(Protocol):
 
 class AnswerDesk:
     """Owned by the dispatcher thread, but `shed` and `gated` may be called from any. `near_name`/`near_sha256` name the
-    local model in answers; `far_chosen` is the far one, None until a worker has welcomed this agent. Detections come in
-    the recipe's labels; `labels` is only asked what a far model can never report."""
+    local model in answers, `near_small_name` it at its smaller input; `far_chosen` is the far one, None until a worker
+    has welcomed this agent. Detections come in the recipe's labels; `labels` is only asked what a far model can never
+    report."""
 
     def __init__(
         self,
@@ -48,22 +55,24 @@ class AnswerDesk:
         far_model: str,
         near_name: str,
         near_sha256: str,
-        link_name: str,
         sinks: Sequence[AnswerSink],
         frame_log: FrameLog | None,
         clock_us: Callable[[], int],
+        in_order: Sequence[OrderedSink] = (),
+        near_small_name: str = "",
     ) -> None:
         self._identity = identity
+        self.near_smaller = near_small_name
         self._labels = labels
         self._near_labels = near_labels
         self._checked_labels: set[tuple[str, ...]] = set()
         self._far_model = far_model
         self._near_name = near_name
         self._near_sha256 = near_sha256
-        self._link_name = link_name
         self._sinks = sinks
         self._frame_log = frame_log
         self._clock_us = clock_us
+        self._in_order = in_order
         self.far_chosen: ModelInfo | None = None
         self._answered: OrderedDict[tuple[str, int], AnsweredBy] = OrderedDict()
 
@@ -75,14 +84,17 @@ class AnswerDesk:
     def frame_id(self, stream: str, seq: int) -> FrameId:
         return FrameId(self._identity.agent, self._identity.run, stream, seq)
 
-    def choose_model(self, welcome: Welcome) -> ModelInfo:
+    def model_in(self, welcome: Welcome) -> ModelInfo:
         """The far model of this pipeline: the one asked for, else the first, which is the worker's choice."""
         for model in welcome.models:
             if not self._far_model or model.name == self._far_model:
-                self.far_chosen = model
-                self._check_labels(model)
                 return model
         raise Fatal(f"the worker welcomed this agent without the model {self._far_model!r}")
+
+    def use_model(self, model: ModelInfo) -> None:
+        """Far answers are this model's from now on."""
+        self.far_chosen = model
+        self._check_labels(model)
 
     def record(self, pending: Pending, scheduler: Scheduler) -> Record:
         """The record of an answer that is committed before the sinks see it."""
@@ -103,10 +115,12 @@ class AnswerDesk:
         return answer
 
     def shed(self, frame: Frame, reason: ShedReason) -> None:
+        self._skip(frame)
         if self._frame_log is not None:
             self._frame_log.shed(frame, self.frame_id(frame.stream, frame.seq), reason)
 
     def gated(self, frame: Frame, why: str) -> None:
+        self._skip(frame)
         if self._frame_log is not None:
             self._frame_log.gated(frame, self.frame_id(frame.stream, frame.seq), why)
 
@@ -137,6 +151,10 @@ class AnswerDesk:
 
     # -- inside -------------------------------------------------------------------------------------------
 
+    def _skip(self, frame: Frame) -> None:
+        for sink in self._in_order:
+            sink.skip(frame.stream, frame.seq)
+
     def _remember(self, answer: Answer) -> None:
         """From the decision on, a far result is late, whether or not the answer is out yet."""
         self._answered[(answer.id.stream, answer.id.seq)] = answer.answered_by
@@ -152,6 +170,7 @@ class AnswerDesk:
         detections: Detections | None = None
         model = sha256 = ""
         timing: dict[str, int] = {}
+        age_frames = 0
         if give.by is AnsweredBy.FAR and pending.far is not None:
             far = pending.far
             estimate = scheduler.ways[give.link].link
@@ -161,7 +180,7 @@ class AnswerDesk:
                 captured_us=frame.captured_us,
                 accepted_us=pending.accepted_us,
                 encode_us=pending.encode_us,
-                sent_us=pending.sent_us,
+                sent_us=pending.sent_over.get(give.link, pending.sent_us),
                 arrived_us=pending.far_arrived_us,
                 released_us=now_us,
                 size_bytes=len(pending.payload or b""),
@@ -171,7 +190,8 @@ class AnswerDesk:
             )
         elif give.by is AnsweredBy.NEAR and pending.near is not None and pending.near.detections is not None:
             detections = pending.near.detections
-            model, sha256 = self._near_name, self._near_sha256
+            model = self.near_smaller if pending.near.small else self._near_name
+            sha256 = self._near_sha256
             timing = near_timing(
                 captured_us=frame.captured_us,
                 accepted_us=pending.accepted_us,
@@ -181,6 +201,24 @@ class AnswerDesk:
                 given_us=pending.given_us,
                 released_us=now_us,
             )
+        elif (
+            give.by is AnsweredBy.TRACKED and pending.track is not None and pending.track.carried is not None
+        ):
+            run, carried = pending.track, pending.track.carried
+            detections, age_frames = carried.detections, carried.age_frames
+            model, sha256 = carried.base.model, carried.base.model_sha256
+            timing = tracked_timing(
+                captured_us=frame.captured_us,
+                accepted_us=pending.accepted_us,
+                ready_us=run.ready_us,
+                given_us=pending.given_us,
+                released_us=now_us,
+                age_us=carried.age_us,
+                run_us=run.took_us,
+            )
+        priority = pending.priority
+        if detections is not None:
+            priority = scheduler.priority_of(frame.stream, detections, (frame.width_px, frame.height_px))
         offloaded = pending.sent_us > 0
         good = give.by in (AnsweredBy.NEAR, AnsweredBy.FAR) and give.status is Status.OK
         return Answer(
@@ -195,11 +233,12 @@ class AnswerDesk:
             detections=detections if give.status is Status.OK else None,
             model=model,
             model_sha256=sha256,
-            priority=pending.priority,
+            priority=priority,
             reason=give.reason,
-            link=self._link_name if offloaded else "",
+            link=give.link if give.by is AnsweredBy.FAR else ",".join(pending.sent_over),
             encoding=pending.encoding if offloaded else None,
             timing_us=timing,
+            age_frames=age_frames,
         )
 
     def _check_labels(self, model: ModelInfo) -> None:

@@ -1,41 +1,42 @@
 """Makes the parts of an agent from its configuration and joins them; whatever was opened is closed when one fails."""
 
-import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from edge.answers import AnswerDesk
+from edge.bulk_way import BulkWay
 from edge.capture.streams import Streams
 from edge.config import PipelineConfig
 from edge.counters import Counters
 from edge.dispatcher import Dispatcher
 from edge.encoder import Encoded, Encoder
+from edge.far_ports import FarPorts
 from edge.identity import Identity, StateDir
 from edge.latency import LatencyTally
-from edge.link_log import LinkLog
 from edge.links.base import Link, Sent
 from edge.links.kinds import LINKS
-from edge.near import NearRun, NearRunner, warm_up
+from edge.near import NearRun, NearRunner
+from edge.near_models import NearNames, load_near
 from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
 from edge.run_dir import RunDir
-from edge.scheduler_settings import scheduler_settings, stream_settings
+from edge.scheduler_settings import link_settings, scheduler_settings, stream_settings
 from edge.scheduling.scheduler import Scheduler
 from edge.sinks.base import SinkThread
 from edge.sinks.threads import build_sinks
+from edge.track_runner import TrackRun, TrackRunner
+from edge.tracking import Tracking
 from pipelines.codecs.kinds import CODECS
-from pipelines.detectors.base import CancelToken, Detector
-from pipelines.detectors.kinds import DETECTORS
+from pipelines.detectors.base import CancelToken
 from pipelines.frame import Frame, FrameId
 from pipelines.labels import LabelSpace
 from pipelines.runtime import monotonic_us
-from protos.wire.bulk import BulkBatch
-from protos.wire.session import Lane
-
-log = logging.getLogger(__name__)
+from pipelines.trackers.kinds import TRACKERS
+from protos.wire.messages import ToWorker
 
 LEAVE_WITHIN_S = 0.3
 NO_LINK = "link"
@@ -46,14 +47,15 @@ NO_LINK = "link"
 class Parts:
     """Nothing of it is started but what needs no start: the run directory's thread, and sinks others connect to.
 
-    `near`: None without a local model; `encoder`: None without a link.
+    `near`: None without a local model; `tracks`: None without a tracker; `encoder`: None without a link.
     """
 
     state: StateDir
     identity: Identity
     streams: Streams
-    link: Link | None
+    links: Sequence[Link]
     near: NearRunner | None
+    tracks: TrackRunner | None
     encoder: Encoder | None
     run_dir: RunDir | None
     sinks: Sequence[SinkThread]
@@ -68,6 +70,7 @@ class _Reports:
     """What parts report to before there is a dispatcher, which is made last; nothing happens until it is started."""
 
     to: Dispatcher
+    bulk: BulkWay
 
     def offered(self, stream: str) -> None:
         self.to.offered(stream)
@@ -90,8 +93,17 @@ class _Reports:
     def near_done(self, run: NearRun) -> None:
         self.to.near_done(run)
 
+    def tracked(self, run: TrackRun) -> None:
+        self.to.tracked(run)
+
     def encoded(self, encoded: Encoded) -> None:
         self.to.encoded(encoded)
+
+    def send_bulk(self, message: ToWorker) -> Sent:
+        return self.bulk.send(message)
+
+    def bulk_overdue(self) -> None:
+        self.bulk.open_fresh()
 
 
 def assemble(
@@ -99,12 +111,12 @@ def assemble(
     *,
     run_dir: Path | None,
     max_frames: int | None,
-    link: Link | None,
+    links: Sequence[Link] | None,
     cancel: CancelToken,
 ) -> Parts:
     """Everything an agent is made of, joined; see `Agent` for the arguments and what is raised.
 
-    A link that is passed in stays its owner's when something fails.
+    Links that are passed in stay their owner's when something fails.
     """
     reports = _Reports()
     with ExitStack() as opened:
@@ -123,17 +135,17 @@ def assemble(
             clock_us=monotonic_us,
         )
         opened.callback(streams.close, lambda: LEAVE_WITHIN_S)
-        if link is None and (link := _build_link(config)) is not None:
-            opened.callback(link.close)
-        detector, near_prior_us = _load_near(
-            config, streams=streams, has_link=link is not None, cancel=cancel
+        if links is None:
+            links = _build_links(config, opened)
+        models = load_near(
+            config, streams=streams, labels=label_space(config), has_link=bool(links), cancel=cancel
         )
         # After the model, which may take long and be cancelled: these set an earlier run aside, and hold a socket
         # that others connect to.
         run = None if run_dir is None else RunDir(run_dir, clock_us=monotonic_us)
         if run is not None:
             opened.callback(run.close)
-        sinks = build_sinks(config.sinks)
+        sinks = build_sinks(config.sinks, agent=identity.agent, run=identity.run, state_dir=config.state_dir)
         for sink in sinks:
             opened.callback(sink.close)
         counters = Counters()
@@ -148,13 +160,20 @@ def assemble(
             run=identity.run,
             clock_us=monotonic_us,
             on_committed=reports.committed,
-            send=lambda batch: _send_bulk(link, batch),
+            send=reports.send_bulk,
+            overdue=reports.bulk_overdue,
+        )
+        bulk = reports.bulk = BulkWay(
+            links,
+            metered={link.name: link_settings(config, link.name).metered for link in links},
+            outbox=outbox,
         )
         near = (
             None
-            if detector is None
+            if models is None
             else NearRunner(
-                detector,
+                models.full,
+                smaller=models.smaller,
                 labels=label_space(config),
                 done=reports.near_done,
                 clock_us=monotonic_us,
@@ -162,50 +181,83 @@ def assemble(
         )
         encoder = (
             None
-            if link is None
+            if not links
             else Encoder(
                 [CODECS[rung.codec].resolve().from_config(rung) for rung in config.scheduler.ladder],
                 done=reports.encoded,
                 clock_us=monotonic_us,
             )
         )
+        names = NearNames() if models is None else models.names
         desk = AnswerDesk(
             identity=identity,
             labels=label_space(config),
-            near_labels=detector.labels if detector is not None else (),
+            near_labels=() if models is None else models.full.labels,
             far_model=config.far.model,
-            near_name=detector.name if detector is not None else "",
-            near_sha256=detector.sha256 if detector is not None else "",
-            link_name="" if link is None else link.name,
+            near_name=names.full,
+            near_small_name=names.small,
+            near_sha256=names.sha256,
             sinks=[*sinks, latency],
+            in_order=sinks,
             frame_log=run,
             clock_us=monotonic_us,
         )
         settings = scheduler_settings(
             config,
-            link=NO_LINK if link is None else link.name,
-            near_prior_us=None if detector is None else near_prior_us,
+            links=[link.name for link in links] or [NO_LINK],
+            near_prior_us=None if models is None else models.prior_us,
+            small_prior_us=None if models is None else models.small_prior_us,
+        )
+        tracks = (
+            None
+            if config.tracker is None
+            else TrackRunner(
+                {name: TRACKERS.build(config.tracker) for name in config.streams},
+                done=reports.tracked,
+                clock_us=monotonic_us,
+            )
+        )
+        tracking = None if tracks is None else Tracking(tracks, settings=settings, near=names)
+        scheduler = Scheduler(settings, stream_settings(config, streams.infos))
+        far = (
+            None
+            if encoder is None
+            else partial(
+                FarPorts,
+                links=links,
+                bulk=bulk,
+                encoder=encoder,
+                scheduler=scheduler,
+                outbox=outbox,
+                desk=desk,
+                counters=counters,
+                streams=streams.ports,
+                clock_us=monotonic_us,
+                near=near is not None,
+                said=(lambda _, __: None) if tracking is None else tracking.far_said,
+                write_link=None if run is None else run.link,
+            )
         )
         dispatcher = reports.to = Dispatcher(
-            scheduler=Scheduler(settings, stream_settings(config, streams.infos)),
+            scheduler=scheduler,
             deadline_us=config.deadline,
             streams=streams.ports,
             near=near,
-            encoder=encoder,
-            link=link,
+            far=far,
             outbox=outbox,
             desk=desk,
             counters=counters,
             clock_us=monotonic_us,
-            link_log=None if run is None else LinkLog(write=run.link),
+            tracking=tracking,
         )
         opened.pop_all()
     return Parts(
         state=state,
         identity=identity,
         streams=streams,
-        link=link,
+        links=links,
         near=near,
+        tracks=tracks,
         encoder=encoder,
         run_dir=run,
         sinks=sinks,
@@ -222,43 +274,13 @@ def label_space(config: PipelineConfig) -> LabelSpace | None:
     return None if config.labels is None else LabelSpace(config.labels, config.label_map)
 
 
-def _build_link(config: PipelineConfig) -> Link | None:
+def _build_links(config: PipelineConfig, opened: ExitStack) -> list[Link]:
+    """In the order of the file; each is closed with `opened`."""
+    links: list[Link] = []
     for name, link in config.links.items():
         made: Link = LINKS[link.url.partition("://")[0]].resolve()(
             name=name, url=link.url, clock_us=monotonic_us
         )
-        return made
-    return None
-
-
-def _send_bulk(link: Link | None, batch: BulkBatch) -> Sent:
-    return Sent.DOWN if link is None else link.send(batch, lane=Lane.BULK)
-
-
-def _load_near(
-    config: PipelineConfig, *, streams: Streams, has_link: bool, cancel: CancelToken
-) -> tuple[Detector | None, int]:
-    """The local detector, warmed up, and its slowest warm run in µs; None and 0 without one."""
-    if config.near is None or config.scheduler.policy == "far_only":
-        return None, 0
-    labels = label_space(config)
-    detector: Detector = DETECTORS.build(config.near.detector)
-    # A camera that has not given a picture yet has no size: then the model's own is warmed up.
-    sizes = [(i.width_px, i.height_px) for i in streams.infos if i.width_px and i.height_px]
-    width_px, height_px = sizes[0] if sizes else detector.input_size
-    runs_us = warm_up(detector, width_px=width_px, height_px=height_px, clock_us=monotonic_us, cancel=cancel)
-    near_us = runs_us[len(runs_us) // 2]
-    fps = streams.fps
-    if near_us * fps > 1_000_000:
-        log.warning(
-            "near takes %.0f ms and %.0f frames/s come in: it cannot answer every frame when the link is down "
-            "(%.1f cores needed of 1); use a smaller near input or fewer frames per second",
-            near_us / 1000,
-            fps,
-            near_us * fps / 1e6,
-        )
-    if labels is not None:
-        # without a link the near model is the only one there is
-        for sentence in labels.complaints(who="near", labels=detector.labels, other=None if has_link else ()):
-            log.warning("%s", sentence)
-    return detector, runs_us[-1]
+        opened.callback(made.close)
+        links.append(made)
+    return links

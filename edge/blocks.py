@@ -1,12 +1,13 @@
 """The blocks of a pipeline that belong to no one kind: a stream, and the scheduler with its policies."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from edge.capture.kinds import SourceConfig
-from pipelines.blocks import Block
+from edge.stream_rules import StreamRuleConfig
+from pipelines.blocks import Block, MisfitError
 from pipelines.codecs.kinds import RungConfig
 from pipelines.gates.kinds import GateConfig
 from pipelines.registry import Family, Kind
@@ -15,6 +16,7 @@ from pipelines.units import Duration, Fraction, duration
 
 MIN_MARGIN_US = 3_000
 MAX_RUNGS = 16
+MAX_RULES = 16
 
 
 class StreamConfig(Block):
@@ -23,7 +25,13 @@ class StreamConfig(Block):
         None, description="which frames are worth an answer; left out: every frame is answered"
     )
     priority: Priority = Field(
-        Priority.NORMAL, strict=False, description="order in the outbox and in backfill"
+        Priority.NORMAL,
+        strict=False,
+        description="share of near and link, order in the outbox and in backfill",
+    )
+    rules: Annotated[tuple[StreamRuleConfig, ...], Field(strict=False, max_length=MAX_RULES)] = Field(
+        (),
+        description="another priority for 2 s after an answer that showed this; the first rule that fits counts",
     )
 
     not_built: ClassVar[Mapping[str, str]] = {
@@ -53,6 +61,30 @@ class HedgeConfig(Block):
         return margin_us
 
 
+class DuplicateConfig(Block):
+    """Frames that go over two links at once; the first answer counts."""
+
+    priorities: Annotated[
+        tuple[Annotated[Priority, Field(strict=False)], ...], Field(strict=False, min_length=1)
+    ] = Field((Priority.HIGH,), description="of the streams whose frames are sent twice")
+    share: Fraction = Field(0.1, gt=0, description="at most so much of the bytes of pictures is sent twice")
+
+
+class WeightsConfig(Block):
+    """How near's time and a link's bytes are shared when they are short: by what each priority's streams had before,
+    per weight. A stream that got nothing for a second comes first whatever its weight."""
+
+    high: float = Field(4.0, gt=0, le=1000)
+    normal: float = Field(2.0, gt=0, le=1000)
+    low: float = Field(1.0, gt=0, le=1000)
+
+    @model_validator(mode="after")
+    def _rise(self) -> Self:
+        if not self.low <= self.normal <= self.high:
+            raise MisfitError((("high",), "high must not weigh less than normal, nor normal less than low"))
+        return self
+
+
 class SchedulerConfig(Block):
     """Who answers which frame."""
 
@@ -64,6 +96,16 @@ class SchedulerConfig(Block):
     hedge: HedgeConfig = HedgeConfig()
     min_p: Fraction = Field(0.25, description="least probability of being on time that is worth sending")
     byte_price: float = Field(0.0015, ge=0, description="accuracy per kB")
+    duplicate: DuplicateConfig | None = Field(
+        None, description="send frames that matter over two links; left out: each frame goes over one"
+    )
+    load_price: float = Field(
+        0.005, ge=0, description="accuracy per service time that waits at the worker already"
+    )
+    unsure_below: Fraction = Field(
+        0.6, description="policy confidence: far is asked when near's least sure box scores below this"
+    )
+    weights: WeightsConfig = WeightsConfig()
 
     @field_validator("ladder")
     @classmethod

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from edge.blocks import SchedulerConfig, StreamConfig
 from edge.links.kinds import LinkConfig
-from edge.sinks.kinds import SinkConfig
+from edge.sinks.blocks import name_faults
+from edge.sinks.kinds import SinkConfig, unencrypted
 from pipelines.blocks import (
     Block,
     FilePath,
@@ -21,13 +22,15 @@ from pipelines.blocks import (
     Words,
 )
 from pipelines.codecs.kinds import LEVELS
-from pipelines.detectors.kinds import DetectorConfig
+from pipelines.detectors.kinds import DetectorConfig, at_input
 from pipelines.document import Document
 from pipelines.labels import nearest_label
 from pipelines.listen import HttpConfig
-from pipelines.units import Duration, Fraction, Microseconds, Size, duration, size
+from pipelines.trackers.kinds import TrackerConfig
+from pipelines.units import Duration, Extent, Fraction, Microseconds, Size, duration, size
 
 MAX_STREAMS = 16
+MAX_LINKS = 4
 
 
 class RttBudget(Block):
@@ -49,6 +52,13 @@ class RttBudget(Block):
         return self
 
 
+class SmallerConfig(Block):
+    """The same detector at a smaller input: it answers frames the full one can no longer make in time."""
+
+    input: Extent = Field(description="what it runs at then; fewer pixels than the detector's own")
+    accuracy: Fraction = Field(0.4, description="of such an answer, relative to the best far one")
+
+
 class NearConfig(Block):
     """The gateway's own detector."""
 
@@ -60,10 +70,9 @@ class NearConfig(Block):
         le=64,
         description="threads of one near run; default: the detector's",
     )
-
-    not_built: ClassVar[Mapping[str, str]] = {
-        "smaller": "a second, smaller near input is not built yet; choose one input for the detector",
-    }
+    smaller: SmallerConfig | None = Field(
+        None, description="what answers when the full input would be late; left out: nothing does"
+    )
 
     @model_validator(mode="after")
     def _threads_reach_the_detector(self) -> Self:
@@ -72,6 +81,20 @@ class NearConfig(Block):
                 raise MisfitError((("threads",), "differs from detector.threads; say it once"))
             # The block is still being made: this is where the one number reaches its second reader.
             object.__setattr__(self, "detector", self.detector.model_copy(update={"threads": self.threads}))
+        return self
+
+    @model_validator(mode="after")
+    def _smaller_is_smaller(self) -> Self:
+        if self.smaller is not None:
+            (width_px, height_px), full_px = self.smaller.input, self.detector.input
+            if width_px * height_px >= full_px[0] * full_px[1]:
+                words = f"{width_px}x{height_px} is not smaller than the detector's {full_px[0]}x{full_px[1]}"
+                raise MisfitError((("smaller", "input"), words))
+            try:
+                at_input(self.detector, self.smaller.input)
+            except ValidationError as error:
+                words = "; ".join(fault["msg"].removeprefix("Value error, ") for fault in error.errors())
+                raise MisfitError((("smaller", "input"), words)) from error
         return self
 
 
@@ -140,20 +163,23 @@ class PipelineConfig(Block):
     )
     streams: Annotated[dict[Name, StreamConfig], Field(min_length=1, max_length=MAX_STREAMS)]
     near: NearConfig | None = Field(None, description="left out: nothing is answered near")
+    tracker: TrackerConfig | None = Field(
+        None,
+        description="carries the last answer forward to frames nobody answers in time; left out: they are missed",
+    )
     far: FarConfig = FarConfig()
-    links: dict[Name, LinkConfig] = Field(
-        default_factory=dict, description="ways to a worker; at most one now"
+    links: Annotated[dict[Name, LinkConfig], Field(max_length=MAX_LINKS)] = Field(
+        default_factory=dict,
+        description="ways to workers that share one record store; each frame goes the best way at its time",
     )
     scheduler: SchedulerConfig = SchedulerConfig()
     outbox: OutboxConfig = OutboxConfig()
     uplink: UplinkConfig = UplinkConfig()
     sinks: Annotated[tuple[SinkConfig, ...], Field(strict=False)] = ()
     http: HttpConfig | None = Field(None, description="/healthz, /readyz and /metrics; left out: no HTTP")
-    drain: Duration = Field(duration("10s"), description="how long a finished clip waits for the cloud")
-
-    not_built: ClassVar[Mapping[str, str]] = {
-        "tracker": "the tracker is not built yet; leave it out",
-    }
+    drain: Duration = Field(
+        duration("10s"), description="how long a finished clip waits for the cloud and for sinks that queue"
+    )
 
     @field_validator("deadline")
     @classmethod
@@ -173,8 +199,6 @@ class PipelineConfig(Block):
     def _fits_together(self) -> Self:
         faults: list[tuple[tuple[str | int, ...], str]] = []
         policy = self.scheduler.policy
-        if len(self.links) > 1:
-            faults.append((("links",), "several links are not built yet; keep one"))
         if policy in ("near_only", "confidence") and self.near is None:
             faults.append((("scheduler", "policy"), f"{policy} needs a `near` detector"))
         if policy == "far_only" and not self.links:
@@ -184,6 +208,10 @@ class PipelineConfig(Block):
         if self.labels is not None and len(set(self.labels)) != len(self.labels):
             faults.append((("labels",), "a label is given twice"))
         faults += self._label_map_faults()
+        faults += self._rule_faults()
+        faults += name_faults([(sink.kind, sink) for sink in self.sinks])
+        if self.scheduler.duplicate is not None and len(self.links) < 2:
+            faults.append((("scheduler", "duplicate"), "needs a second link to send a frame over"))
         if self.scheduler.hedge.margin * 2 > self.deadline:
             faults.append((("scheduler", "hedge", "margin"), "takes more than half of the deadline"))
         if faults:
@@ -203,6 +231,20 @@ class PipelineConfig(Block):
             if label in names:
                 yield ("label_map", label), f"{label} is itself one of `labels`: take it out of either"
 
+    def _rule_faults(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        if self.labels is None:
+            return
+        for name, stream in self.streams.items():
+            for number, rule in enumerate(stream.rules):
+                label = rule.when.label
+                if label is not None and label not in self.labels:
+                    close = nearest_label(label, self.labels)
+                    hint = f"; did you mean {close}?" if close else ""
+                    yield (
+                        ("streams", name, "rules", number, "when", "label"),
+                        f"{label} is none of `labels`: no answer shows it{hint}",
+                    )
+
 
 def load_pipeline(path: Path | str, overrides: Sequence[str] = ()) -> PipelineConfig:
     """The pipeline in a YAML file, after `path=value` overrides.
@@ -218,7 +260,16 @@ def load_pipeline(path: Path | str, overrides: Sequence[str] = ()) -> PipelineCo
 
 def warnings(config: PipelineConfig) -> list[str]:
     """What is allowed and probably not meant, one sentence each."""
-    said = []
+    said = unencrypted(config.sinks)
+    urls = [link.url for link in config.links.values()]
+    for url in dict.fromkeys(url for url in urls if urls.count(url) > 1):
+        names = " and ".join(name for name, link in config.links.items() if link.url == url)
+        said.append(f"links {names} lead to the same address {url}: give each worker a link of its own")
+    smaller = None if config.near is None else config.near.smaller
+    if config.near is not None and smaller is not None and smaller.accuracy >= config.near.accuracy:
+        said.append(
+            "near.smaller.accuracy is not below near.accuracy: if that is so, make it the detector's own input"
+        )
     if config.near is None:
         said.append("no near detector: a frame the link cannot carry in time is answered as missed")
     if not config.links:

@@ -30,6 +30,7 @@ class Counters:
     payload_bytes: int = 0
     cancelled_near: int = 0
     near_runs: int = 0
+    near_smaller_runs: int = 0
     latencies_us: dict[AnsweredBy, list[int]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
@@ -104,5 +105,9 @@ class Counters:
                 "rejected": dict(self.rejected),
                 "payload_bytes": self.payload_bytes,
             },
-            "near": {"runs": self.near_runs, "cancelled": self.cancelled_near},
+            "near": {
+                "runs": self.near_runs,
+                "smaller": self.near_smaller_runs,
+                "cancelled": self.cancelled_near,
+            },
         }

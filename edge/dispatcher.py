@@ -14,12 +14,10 @@ from dataclasses import replace
 from edge.answers import AnswerDesk
 from edge.counters import Counters
 from edge.enactor import Enactor
-from edge.encoder import Encoded, Encoder
-from edge.link_log import LinkLog
+from edge.encoder import Encoded
+from edge.far_ports import FarPorts
 from edge.link_sight import LinkSight
-from edge.link_words import LinkWords
-from edge.links.base import Link, LinkEvent
-from edge.lookout import Lookout
+from edge.links.base import LinkEvent
 from edge.near import NearRun, NearRunner
 from edge.outbox.port import Outbox
 from edge.pending import Pending
@@ -27,6 +25,8 @@ from edge.scheduling import actions
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
+from edge.track_runner import TrackRun
+from edge.tracking import Tracking
 from edge.unasked import Unasked
 from pipelines.frame import Frame, FrameId
 from pipelines.result import ShedReason
@@ -37,7 +37,8 @@ LONGEST_WAIT_US = 250_000
 
 
 class Dispatcher(threading.Thread):
-    """Public methods may be called from any thread; all but `run` only enqueue, or count."""
+    """Public methods may be called from any thread; all but `run` only enqueue, or count. `far` makes the links' side
+    over the frames that are open, None = there is no link."""
 
     def __init__(
         self,
@@ -46,13 +47,12 @@ class Dispatcher(threading.Thread):
         deadline_us: int,
         streams: Sequence[StreamPort],
         near: NearRunner | None,
-        encoder: Encoder | None,
-        link: Link | None,
+        far: Callable[[Mapping[Key, Pending]], FarPorts] | None,
         outbox: Outbox,
         desk: AnswerDesk,
         counters: Counters,
         clock_us: Callable[[], int],
-        link_log: LinkLog | None = None,
+        tracking: Tracking | None = None,
     ) -> None:
         super().__init__(name="dispatcher", daemon=True)
         self.scheduler = scheduler
@@ -72,26 +72,20 @@ class Dispatcher(threading.Thread):
         self.idle = threading.Event()
         # For other threads: when this one last turned, 0 = not yet.
         self.turned_us = 0
+        self.far = None if far is None else far(self._pending)
+        self.tracking = tracking
         self._enactor = Enactor(
             scheduler=scheduler,
-            streams=streams,
             near=near,
-            encoder=encoder,
-            link=link,
+            far=self.far,
             outbox=outbox,
             desk=desk,
             counters=counters,
             unasked=self._unasked,
             pending=self._pending,
             clock_us=clock_us,
+            tracking=tracking,
         )
-        self.far = self._enactor.far
-        self._lookout: Lookout | None = None
-        if self.far is not None:
-            words = LinkWords(near=near is not None)
-            self._lookout = Lookout(
-                self.far, scheduler=scheduler, outbox=outbox, link_log=link_log, link_words=words
-            )
 
     # -- reports from other threads -----------------------------------------------------------------------
 
@@ -119,14 +113,18 @@ class Dispatcher(threading.Thread):
     def near_done(self, run: NearRun) -> None:
         self._inbox.put(lambda: self._on_near(run))
 
+    def tracked(self, run: TrackRun) -> None:
+        self._inbox.put(lambda: self._enactor.tracked(run))
+
     def encoded(self, encoded: Encoded) -> None:
         self._inbox.put(lambda: self._on_encoded(encoded))
 
     def committed(self, frame_id: FrameId) -> None:
         self._inbox.put(lambda: self._on_committed((frame_id.stream, frame_id.seq)))
 
-    def link_event(self, event: LinkEvent) -> None:
-        self._inbox.put(lambda: self._on_link(event))
+    def link_event(self, link: str, event: LinkEvent) -> None:
+        """Something happened on the link of this name."""
+        self._inbox.put(lambda: self._on_link(link, event))
 
     def drain(self) -> None:
         """Take nothing new: frames in slots are shed as `stopping`, accepted ones are still answered."""
@@ -180,8 +178,8 @@ class Dispatcher(threading.Thread):
             for stream in self.scheduler.by_claim(self._waiting, now_us):
                 self._take(stream)
         self.turned_us = now_us
-        if self._lookout is not None:
-            self._lookout.turn(now_us)
+        if self.far is not None:
+            self.far.look(now_us)
         if self._pending or self._waiting:
             self.idle.clear()
         elif self._inbox.empty():
@@ -205,7 +203,8 @@ class Dispatcher(threading.Thread):
         taken = slot.take_when(lambda frame: self._accept(frame, decided))
         left = slot.peek() if taken is None else None
         if left is not None:
-            up_us = left.captured_us + self._deadline_us - self.scheduler.wake_up.margin_us
+            key, deadline_us = (stream, left.seq), left.captured_us + self._deadline_us
+            up_us = self.scheduler.waits_until_us(key, deadline_us)
             self._waiting[stream] = up_us if left.paced else self._clock_us() + LONGEST_WAIT_US
             return
         self._waiting.pop(stream, None)
@@ -227,6 +226,9 @@ class Dispatcher(threading.Thread):
         self._pending[key] = Pending(
             frame=frame, deadline_us=deadline_us, accepted_us=now_us, priority=priority
         )
+        if self.tracking is not None:
+            oldest = next(seq for name, seq in self._pending if name == frame.stream)
+            self.tracking.accepted(frame, oldest=oldest)
         decided.extend(offered)
         return True
 
@@ -236,7 +238,10 @@ class Dispatcher(threading.Thread):
         pending = self._pending.get(run.key)
         if pending is not None:
             pending.near = run
+        if self.tracking is not None:
+            self.tracking.near_said(run)
         self.counters.near_runs += 1
+        self.counters.near_smaller_runs += run.small
         self.counters.cancelled_near += run.status is None
         self._enactor.do(
             self.scheduler.near_done(
@@ -272,9 +277,9 @@ class Dispatcher(threading.Thread):
             self.scheduler.wake_up.commit_took(now_us - pending.given_us)
         self._enactor.do(self.scheduler.committed(key, now_us))
 
-    def _on_link(self, event: LinkEvent) -> None:
+    def _on_link(self, link: str, event: LinkEvent) -> None:
         if self.far is not None:
-            self._enactor.do(self.far.happened(event))
+            self._enactor.do(self.far.happened(link, event))
 
     # -- the end ------------------------------------------------------------------------------------------
 
@@ -295,9 +300,9 @@ class Dispatcher(threading.Thread):
         self._over = True
 
     @property
-    def sight(self) -> LinkSight | None:
-        """The link as it was seen last; None without one, and before the first look."""
-        return None if self._lookout is None else self._lookout.sight
+    def sights(self) -> Sequence[LinkSight]:
+        """The links as they were seen last; none before the first look."""
+        return () if self.far is None else self.far.sights
 
     @property
     def pending_frames(self) -> int:

@@ -8,18 +8,17 @@ from collections.abc import Callable, Sequence
 
 from edge.answers import AnswerDesk
 from edge.counters import Counters
-from edge.encoder import Encoder
-from edge.far_port import FarPort
-from edge.links.base import Link
+from edge.far_ports import FarPorts
 from edge.near import NearRunner
 from edge.outbox.port import Outbox
 from edge.pending import Pending
 from edge.scheduling import actions
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
-from edge.stream_port import StreamPort
+from edge.track_runner import TrackRun
+from edge.tracking import Tracking, give_honestly
 from edge.unasked import Unasked
-from pipelines.result import Status
+from pipelines.result import AnsweredBy, Status
 
 log = logging.getLogger(__name__)
 
@@ -32,31 +31,19 @@ class Enactor:
         self,
         *,
         scheduler: Scheduler,
-        streams: Sequence[StreamPort],
         near: NearRunner | None,
-        encoder: Encoder | None,
-        link: Link | None,
+        far: FarPorts | None,
         outbox: Outbox,
         desk: AnswerDesk,
         counters: Counters,
         unasked: Unasked,
         pending: dict[Key, Pending],
         clock_us: Callable[[], int],
+        tracking: Tracking | None = None,
     ) -> None:
         self.scheduler = scheduler
-        self.far: FarPort | None = None
-        if link is not None and encoder is not None:
-            self.far = FarPort(
-                link=link,
-                encoder=encoder,
-                scheduler=scheduler,
-                outbox=outbox,
-                desk=desk,
-                counters=counters,
-                streams=streams,
-                pending=pending,
-                clock_us=clock_us,
-            )
+        self.far = far
+        self._tracking = tracking
         self.counters = counters
         self._near = near
         self._unasked = unasked
@@ -80,18 +67,27 @@ class Enactor:
 
     def _act(self, action: actions.Action) -> None:
         match action:
-            case actions.Encode() | actions.SendFrame() | actions.CancelFar():
-                self._act_far(action)
-            case actions.SendPing() | actions.OpenFresh():
-                self._act_far(action)
-            case actions.StartNear(key, due_us):
+            case (
+                actions.Encode()
+                | actions.SendFrame()
+                | actions.CancelFar()
+                | actions.SendPing()
+                | actions.OpenFresh()
+            ):
+                # Without a link nothing asks for far: far_only is refused by the configuration then.
+                if self.far is not None:
+                    self.do(self.far.act(action))
+            case actions.StartNear(key, due_us, small):
                 assert self._near is not None  # noqa: S101 - the scheduler has a near only if we do
                 pending = self._pending[key]
                 pending.near_due_us = due_us
-                self._near.submit(key, pending.frame.picture)
+                self._near.submit(key, pending.frame.picture, small=small)
             case actions.CancelNear(key):
                 if self._near is not None:
                     self._near.cancel(key)
+            case actions.Track(key):
+                if (open_frame := self._pending.get(key)) is not None:
+                    self._track(open_frame)
             case actions.Give():
                 self._give(action)
             case actions.Release(key, committed):
@@ -102,45 +98,54 @@ class Enactor:
             case actions.LateFar((stream, seq)):
                 self._late_far(stream, seq)
 
-    def _act_far(self, action: actions.FarAction) -> None:
-        far = self.far
-        if far is None:
-            # far_only without a link is refused by the configuration; nothing else asks for far.
-            return
-        match action:
-            case actions.Encode(key, rung):
-                far.encode(key, rung)
-            case actions.SendFrame():
-                self.do(far.send(action))
-            case actions.CancelFar(key):
-                far.cancel(key)
-            case actions.SendPing(_, nonce):
-                far.ping(nonce)
-            case actions.OpenFresh():
-                far.open_fresh()
-
     def _give(self, give: actions.Give) -> None:
         pending = self._pending[give.key]
         pending.give = give
         pending.given_us = self._clock_us()
-        if give.hold:
-            record = self._desk.record(pending, self.scheduler)
-            pending.recorded_on_time = record.on_time
-            self._outbox.append(record)
-        else:
+        if not give.hold:
             self.release(give.key, committed=True)
+        elif give.by is AnsweredBy.TRACKED and pending.track is None and self._tracking is not None:
+            self._track(pending)
+        else:
+            self._record(pending)
+
+    def _track(self, pending: Pending) -> None:
+        if self._tracking is not None and not pending.track_ordered:
+            pending.track_ordered = True
+            self._tracking.carry((pending.frame.stream, pending.frame.seq))
+
+    def tracked(self, run: TrackRun) -> None:
+        """The tracker is done with a frame, or with one that is answered already."""
+        self.scheduler.tracked(run.took_us)
+        pending = self._pending.get(run.key)
+        if pending is None:
+            return
+        pending.track = run
+        if pending.give is not None and pending.give.by is AnsweredBy.TRACKED and not pending.recorded:
+            pending.given_us = self._clock_us()
+            self._record(pending)
+
+    def _record(self, pending: Pending) -> None:
+        give_honestly(pending)
+        record = self._desk.record(pending, self.scheduler)
+        pending.recorded = True
+        pending.recorded_on_time = record.on_time
+        self._outbox.append(record)
 
     def release(self, key: Key, *, committed: bool) -> None:
         pending = self._pending.pop(key)
+        give_honestly(pending)
         answer = self._desk.release(pending, self.scheduler)
         if answer.detections is not None:
-            self.scheduler.saw(key[0], answer.detections, self._clock_us())
+            size_px = (pending.frame.width_px, pending.frame.height_px)
+            self.scheduler.saw(key[0], answer.detections, self._clock_us(), size_px)
         self.counters.answer(answer)
         self.counters.uncommitted += not committed
         if pending.give is not None and not pending.give.hold:
             self._outbox.far_answered(self._desk.as_record(answer))
-        elif answer.on_time != pending.recorded_on_time:
-            # The commit crossed the deadline: the cloud must not say otherwise. It replaces the first.
+        elif not pending.recorded or answer.on_time != pending.recorded_on_time:
+            # The tracker was not done in time, or the commit crossed the deadline: the cloud must not say otherwise.
+            # It replaces the first.
             self._outbox.append(self._desk.as_record(answer))
         self._outbox.settled(*key)
 

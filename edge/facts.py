@@ -28,6 +28,8 @@ class Facts(TypedDict):
     return_below_ms: float
     streams: dict[str, dict[str, object]]
     near: ModelFacts | None
+    near_smaller: str | None
+    tracker: str | None
     far: ModelFacts | None
     ladder: list[dict[str, object]]
     links: dict[str, str]
@@ -40,10 +42,11 @@ def facts_of(
     *,
     streams: Sequence[StreamInfo],
     near: tuple[str, str] | None,
+    near_smaller: str = "",
     far: ModelInfo | None,
     started_unix_us: int,
 ) -> Facts:
-    """`near` is name and SHA-256. `streams` as announced to the worker (0 x 0 = not known yet); `far` None = no worker
+    """`near` is name and SHA-256, `near_smaller` the name of its smaller input, empty without one. `streams` as announced to the worker (0 x 0 = not known yet); `far` None = no worker
     was there."""
     return {
         "policy": config.scheduler.policy,
@@ -59,6 +62,8 @@ def facts_of(
             for info in streams
         },
         "near": None if near is None else {"name": near[0], "sha256": near[1]},
+        "near_smaller": near_smaller or None,
+        "tracker": None if config.tracker is None else config.tracker.kind,
         "far": None if far is None else {"name": far.name, "sha256": far.sha256},
         "ladder": [
             {"codec": rung.codec, "quality": rung.quality, "level": rung.level, "scale": rung.scale}

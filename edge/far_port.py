@@ -1,6 +1,6 @@
-"""The dispatcher's way to the worker: frames out through codec and link, link events back as decisions.
+"""The dispatcher's way to one worker: payloads out through its link, link events back as decisions.
 
-Knows what the wire needs and the scheduler must not: stream indexes, the far model's input, payloads.
+Knows what the wire needs and the scheduler must not: stream indexes, payloads, which connection is whose.
 Owned by the dispatcher thread; nothing here blocks.
 """
 
@@ -9,9 +9,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+from edge.accord import Accord
 from edge.answers import AnswerDesk
+from edge.bulk_way import BulkWay
 from edge.counters import Counters
-from edge.encoder import Encoder
 from edge.link_sight import LinkSight
 from edge.links.base import Connected, Disconnected, Dropped, Link, LinkEvent, Received, Refused, Sent
 from edge.outbox.port import Outbox
@@ -20,7 +21,9 @@ from edge.scheduling.actions import Action, SendFrame
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
+from pipelines.result import Priority
 from protos.wire import bulk, live, session
+from protos.wire.live import Result
 from protos.wire.messages import ToWorker
 from protos.wire.session import Lane
 
@@ -32,16 +35,17 @@ def _unix_us() -> int:
 
 
 class FarPort:
-    """Drives the one link of an agent, the scheduler's way of that name. `degraded` says in words why far is not there,
-    empty while it is; `connections` counts live welcomes of workers that were taken. A connection to a worker with
-    another record store than the first is refused: nothing that comes on it is heard."""
+    """Drives one link, the scheduler's way of that name. `degraded` says in words why far is not there, empty while it
+    is; `connections` counts live welcomes of workers that were taken. A connection to a worker that is not in accord
+    with the others is refused: nothing that comes on it is heard. `said` is called with every far result, however late."""
 
     def __init__(
         self,
         *,
         link: Link,
-        encoder: Encoder,
         scheduler: Scheduler,
+        accord: Accord,
+        bulk: BulkWay,
         outbox: Outbox,
         desk: AnswerDesk,
         counters: Counters,
@@ -49,11 +53,14 @@ class FarPort:
         pending: Mapping[Key, Pending],
         clock_us: Callable[[], int],
         unix_us: Callable[[], int] = _unix_us,
+        said: Callable[[Key, Result], None] = lambda _, __: None,
     ) -> None:
+        self._heard = said
         self._link = link
         self._way = scheduler.ways[link.name]
-        self._encoder = encoder
         self._scheduler = scheduler
+        self._accord = accord
+        self._bulk = bulk
         self._outbox = outbox
         self._desk = desk
         self._counters = counters
@@ -62,15 +69,15 @@ class FarPort:
         self._pending = pending
         self._clock_us = clock_us
         self._unix_us = unix_us  # for people; nothing is decided by it
-        self._far_input = (0, 0)
-        self._store_id = (
-            ""  # of the first worker that welcomed us: what it acked is in there and nowhere else
-        )
         # Connections the link was told to close, the last of them: nothing more comes once they are.
         self._turned_down: deque[int] = deque(maxlen=64)
-        self._said_of_store = ""
+        self._said = ""
         self.degraded = ""
         self.connections = 0
+
+    @property
+    def name(self) -> str:
+        return self._way.name
 
     @property
     def state(self) -> tuple[bool, bool, str]:
@@ -81,11 +88,12 @@ class FarPort:
     def sight(self, now_us: int) -> LinkSight:
         """The link at this moment."""
         connected, in_budget, reason = self.state
-        link, settings = self._way.link, self._scheduler.settings
+        link, settings, budget = self._way.link, self._scheduler.settings, self._way.budget
         measured = link.last_rtt
+        frames_left_bytes = budget.left_bytes(Priority.NORMAL, now_us)
         return LinkSight(
             unix_us=self._unix_us(),
-            link=self._link.name,
+            link=self.name,
             connected=connected,
             in_budget=in_budget,
             reason=reason,
@@ -101,17 +109,13 @@ class FarPort:
             sent_bytes=self._link.bytes_sent(),
             too_large=self._link.too_large,
             bad_messages=self._link.bad_messages,
+            silent=self._way.breaker.silent(now_us),
+            metered=self._way.metered,
+            budget_left_bytes=budget.rest_bytes(now_us),
+            budget_low=frames_left_bytes is not None and frames_left_bytes <= 0,
         )
 
     # -- out ----------------------------------------------------------------------------------------------
-
-    def encode(self, key: Key, rung_index: int) -> None:
-        """Order the payload of a frame at a rung of the ladder: scaled to the far model's input, never up."""
-        pending = self._pending[key]
-        frame, rung = pending.frame, self._scheduler.settings.ladder[rung_index]
-        size = rung.size_px((frame.width_px, frame.height_px), self._far_input)
-        pending.rung = rung_index
-        self._encoder.submit(key, frame.picture, rung=rung_index, quality=rung.quality, size=size)
 
     def send(self, action: SendFrame) -> Sequence[Action]:
         """Head and body to the link; what the scheduler decides when it does not take them."""
@@ -140,7 +144,7 @@ class FarPort:
             return self._scheduler.send_failed(
                 action.key, f"link {sent.value}", self._clock_us(), link=action.link
             )
-        pending.sent_us = sent_us
+        pending.sent_over[action.link] = sent_us
         self._counters.offloaded += 1
         self._counters.payload_bytes += len(payload)
         return ()
@@ -164,54 +168,57 @@ class FarPort:
         """What the scheduler decides about something the link reported."""
         now_us = self._clock_us()
         match event:
-            case Connected() if not self._keeps_our_records(event.welcome):
-                self._refuse(event)
-            case Connected(lane=Lane.LIVE):
-                self.connections += 1
-                self.degraded = ""
-                model = self._desk.choose_model(event.welcome)
-                self._far_input = (model.input_width_px, model.input_height_px)
-                return self._scheduler.welcomed(
-                    self._way.name, event.connection, event.welcome.credit, now_us
-                )
             case Connected():
-                self._outbox.reachable(connected=True, limits=event.welcome.limits)
+                return self._connected(event, now_us)
             case Disconnected(lane=Lane.LIVE):
                 self.degraded = event.reason
-                return self._scheduler.disconnected(self._way.name, event.reason, now_us)
+                self._accord.left(self.name)
+                return self._scheduler.disconnected(self.name, event.reason, now_us)
             case Disconnected():
-                self._outbox.reachable(connected=False)
+                self._bulk.lost(self.name, now_us)
             case Refused():
                 if self.degraded != event.error.text:
-                    log.warning("the worker refuses this agent: %s", event.error.text)
+                    log.warning("link %s: the worker refuses this agent: %s", self.name, event.error.text)
                 self.degraded = event.error.text
             case Dropped(message=live.FrameBody() as body):
                 key = self._key(body.stream, body.seq)
-                return self._scheduler.send_failed(key, "queue below is full", now_us, link=self._way.name)
+                return self._scheduler.send_failed(key, "queue below is full", now_us, link=self.name)
             case Dropped(message=bulk.BulkBatch() as batch):
                 self._outbox.dropped(batch.batch)
+                self._bulk.settled((batch.batch,), now_us)
             case Received(connection=number) if number in self._turned_down:
                 log.debug("%s of a refused connection is not heard", type(event.message).__name__)
             case Received():
                 return self._received(event, now_us)
         return ()
 
-    def _keeps_our_records(self, welcome: session.Welcome) -> bool:
-        self._store_id = self._store_id or welcome.store_id
-        return welcome.store_id == self._store_id
+    def _connected(self, event: Connected, now_us: int) -> Sequence[Action]:
+        """A worker is there; its bulk lane serves the outbox, its live lane the scheduler."""
+        welcome = event.welcome
+        if words := self._accord.about_store(welcome):
+            self._refuse(event, words)
+            return ()
+        if event.lane is Lane.BULK:
+            self._bulk.welcomed(self.name, welcome.limits, now_us)
+            return ()
+        model = self._desk.model_in(welcome)
+        if words := self._accord.about_model(self.name, model):
+            self._refuse(event, words)
+            return ()
+        self._accord.joined(self.name, model)
+        self._desk.use_model(model)
+        if self.connections:  # what ended the other may have ended the bulk lane's too, in silence
+            self._link.open_fresh(Lane.BULK)
+        self.connections += 1
+        self.degraded = ""
+        return self._scheduler.welcomed(self.name, event.connection, welcome.credit, now_us)
 
-    def _refuse(self, event: Connected) -> None:
-        """A worker with another record store: its acks would be about records that are elsewhere.
-
-        Whether far is there without it, the link says: an older connection goes on, or the lane is disconnected.
-        """
-        words = (
-            f"this worker keeps its records in store {event.welcome.store_id}, the first one in "
-            f"{self._store_id}: give all workers of this agent one store.url, or start the agent anew"
-        )
-        if self._said_of_store != words:
-            self._said_of_store = words
-            log.warning("not using this worker: %s", words)
+    def _refuse(self, event: Connected, words: str) -> None:
+        """Whether far is there without this worker, the link says: an older connection goes on, or the lane is
+        disconnected."""
+        if self._said != words:
+            self._said = words
+            log.warning("link %s: not using this worker: %s", self.name, words)
         self._turned_down.append(event.connection)
         self._link.refuse(event.connection, words)
 
@@ -222,9 +229,10 @@ class FarPort:
                 pending = self._pending.get(key)
                 if pending is not None and pending.far is None:
                     pending.far, pending.far_arrived_us = result, event.arrived_us
+                self._heard(key, result)
                 return self._scheduler.result(
                     key,
-                    link=self._way.name,
+                    link=self.name,
                     timing=result.timing,
                     load=result.load,
                     now_us=event.arrived_us,
@@ -234,14 +242,14 @@ class FarPort:
                 key = self._key(reject.stream, reject.seq)
                 return self._scheduler.rejected(
                     key,
-                    link=self._way.name,
+                    link=self.name,
                     reason=reject.reason.value,
                     load=reject.load,
                     now_us=now_us,
                 )
             case session.Pong() as pong:
                 return self._scheduler.pong(
-                    self._way.name,
+                    self.name,
                     pong.nonce,
                     resident_us=pong.resident_us,
                     load=pong.load,
@@ -251,10 +259,11 @@ class FarPort:
             case bulk.Ack() as ack:
                 if event.lane is Lane.BULK:
                     self._outbox.acked_bulk(ack)
+                    self._bulk.settled(ack.batches, now_us)
                 else:
                     self._outbox.acked_live(ack)
             case session.Error() as error:
-                log.warning("worker: %s", error.text)
+                log.warning("link %s: the worker says: %s", self.name, error.text)
             case _:
                 log.debug("nothing to do for %s", type(event.message).__name__)
         return ()

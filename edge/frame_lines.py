@@ -27,6 +27,7 @@ def answer_line(answer: Answer, *, late_far: bool = False) -> FrameLine:
         "link": answer.link,
         "encoding": None if answer.encoding is None else _encoding(answer.encoding),
         "model": answer.model,
+        "age_frames": answer.age_frames,
         "detections": None if answer.detections is None else answer.detections.as_rows(),
         "timing": {name: _ms(us) for name, us in answer.timing_us.items()},
     }
@@ -57,6 +58,7 @@ def _unanswered_line(frame: Frame, frame_id: FrameId, *, outcome: str, reason: s
         "link": "",
         "encoding": None,
         "model": "",
+        "age_frames": None,
         "detections": None,
         "timing": {},
     }

@@ -13,7 +13,9 @@ FRESH_US = 500_000
 class LinkSight:
     """`reason` says why it is not in budget, empty while it is. `rtt_us` is the last round trip without the worker's
     time, `rtt_age_us` old; None before the first. `bytes_per_us` is 0 until a frame has crossed. `connections` were
-    welcomed and taken; `sent_bytes`, `too_large` and `bad_messages` count both lanes."""
+    welcomed and taken; `sent_bytes`, `too_large` and `bad_messages` count both lanes. `silent`: connected, and nothing is
+    answered. `budget_left_bytes` of the data budget, None without one; `budget_low`: what is left of it is not for
+    frames of normal priority."""
 
     unix_us: int
     link: str
@@ -32,11 +34,25 @@ class LinkSight:
     sent_bytes: int
     too_large: int
     bad_messages: int
+    silent: bool = False
+    metered: bool = False
+    budget_left_bytes: int | None = None
+    budget_low: bool = False
 
     @property
     def state(self) -> tuple[bool, bool, str]:
         """What makes it worth a line at once when it changes."""
         return (self.connected, self.in_budget, self.reason)
+
+    @property
+    def offloads(self) -> bool:
+        """Whether frames may go this way."""
+        return self.in_budget and not self.budget_low
+
+    @property
+    def budget_spent(self) -> bool:
+        """Whether the data budget is used up altogether."""
+        return self.budget_left_bytes is not None and self.budget_left_bytes <= 0
 
     @property
     def queueing_us(self) -> int:
@@ -64,7 +80,7 @@ class LinkSight:
     def as_summary(self) -> dict[str, object]:
         """For `summary.json`."""
         return {
-            "name": self.link,
+            "connected": self.connected,
             "in_budget": self.in_budget,
             "reason": self.reason,
             "connections": self.connections,
@@ -73,4 +89,6 @@ class LinkSight:
             "bad_messages": self.bad_messages,
             "rtt_min_ms": round(self.rtt_min_us / 1000, 2),
             "bandwidth_mbit": round(self.bytes_per_us * 8, 2),
+            "metered": self.metered,
+            "budget_left_bytes": self.budget_left_bytes,
         }

@@ -1,4 +1,4 @@
-"""What the agent says about its link: that it went, that it is back, that it is over budget; nothing while it stays.
+"""What the agent says about one link: that it went, that it is back, that it is over budget; nothing while it stays.
 
 A change is said at once. A link that flaps has two lines in EVERY_US for each of both matters, and what happened
 between them is told as a number. What is not there yet at the start, or right after a connection, has START_US.
@@ -6,6 +6,7 @@ between them is told as a number. What is not there yet at the start, or right a
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edge.link_sight import LinkSight
@@ -62,16 +63,21 @@ class _Matter:
 
 
 class LinkWords:
-    """Owned by the dispatcher thread. `near`: whether frames are answered without the link."""
+    """Owned by the dispatcher thread. `near`: whether frames are answered without any link."""
 
     def __init__(self, *, near: bool) -> None:
-        self._meanwhile = "near answers" if near else "frames are missed meanwhile"
+        self._without = "near answers" if near else "frames are missed meanwhile"
+        self._meanwhile = self._without
         self._spoken_of_budget: deque[int] = deque(maxlen=_LINES)
         self._connection: _Matter | None = None
         self._budget: _Matter | None = None
+        self._data: _Matter | None = None
 
-    def saw(self, sight: LinkSight, now_us: int) -> None:
-        """The link looked like this at `now_us` of a monotonic clock."""
+    def saw(self, sight: LinkSight, now_us: int, *, carried_by: Sequence[str] = ()) -> None:
+        """The link looked like this at `now_us` of a monotonic clock; `carried_by`: links that can do without it."""
+        self._meanwhile = f"{' and '.join(carried_by)} can carry the frames" if carried_by else self._without
+        if sight.budget_left_bytes is not None:
+            self._saw_data(sight, now_us)
         if self._connection is None:
             self._connection = _Matter(now_us, deque(maxlen=_LINES))
         if (word := self._connection.saw(good=sight.connected, now_us=now_us)) is not None:
@@ -83,6 +89,18 @@ class LinkWords:
             self._budget = _Matter(now_us, self._spoken_of_budget)
         if (word := self._budget.saw(good=sight.in_budget, now_us=now_us)) is not None:
             self._say_budget(sight, word)
+
+    def _saw_data(self, sight: LinkSight, now_us: int) -> None:
+        if self._data is None:
+            self._data = _Matter(now_us, deque(maxlen=_LINES))
+        word = self._data.saw(good=not sight.budget_low, now_us=now_us)
+        if word is None or (word.good and not word.was_missed):
+            return
+        if word.good:
+            words = f"frames may go again: the data budget has refilled after {word.without_us / 1e6:.0f} s"
+        else:
+            words = f"the data budget is used up; {self._meanwhile} until it refills"
+        _say(sight, words, word)
 
     def _say_connection(self, sight: LinkSight, word: _Word) -> None:
         if not word.good:

@@ -18,7 +18,8 @@ from prometheus_client.registry import Collector
 
 from edge.capture.state import StreamState
 from edge.latency import BOUNDS_US
-from edge.link_sight import LinkSight
+from edge.link_metrics import families
+from edge.sinks.gauges import queue_metrics
 from edge.vitals import Vitals
 
 PREFIX = "nearfar_agent"
@@ -55,11 +56,15 @@ class _VitalsCollector(Collector):
         yield from self._frames(vitals)
         yield from _streams(vitals)
         yield from _far(vitals)
-        if vitals.link is not None:
-            yield from _link(vitals.link)
+        if vitals.links:
+            yield from families(PREFIX, vitals.links)
+            yield _gauge(
+                "degraded", "1 while no link is in budget: nothing is answered far.", vitals.degraded
+            )
         yield from _near(vitals)
         yield from self._outbox(vitals)
         yield self._sinks(vitals)
+        yield from queue_metrics(vitals.sinks)
 
     def _frames(self, v: Vitals) -> Iterator[Metric]:
         shed = {reason.value: n for reason, n in v.shed.items()}
@@ -214,42 +219,15 @@ def _far(v: Vitals) -> Iterator[Metric]:
     yield _counter("late_far", "Far results that came after another answer was given.", v.late_far)
 
 
-def _link(link: LinkSight) -> Iterator[Metric]:
-    def gauge(name: str, words: str, value: float) -> Metric:
-        family = GaugeMetricFamily(f"{PREFIX}_link_{name}", words, labels=("link",))
-        family.add_metric((link.link,), value)
-        return family
-
-    def counter(name: str, words: str, value: float) -> Metric:
-        return _counters(f"link_{name}", words, ("link",), {link.link: value})
-
-    yield gauge("connected", "1 while a worker has welcomed this agent.", link.connected)
-    yield gauge(
-        "in_budget", "1 while round trips are inside the band and frames are offloaded.", link.in_budget
-    )
-    if link.rtt_us is not None:
-        yield gauge("rtt_seconds", "The last round trip, without the worker's time.", link.rtt_us / 1e6)
-        yield gauge("rtt_min_seconds", "The shortest of the last 10 s.", link.rtt_min_us / 1e6)
-    yield gauge(
-        "bandwidth_bytes_per_second",
-        "As the last frames measured it; 0 before the first.",
-        link.bytes_per_us * 1e6,
-    )
-    yield gauge("in_flight_bytes", "Payloads about to go, or sent and not yet across.", link.in_flight_bytes)
-    yield counter("connections", "Live connections a worker welcomed.", link.connections)
-    yield counter("sent_bytes", "Bytes handed to the network, both lanes.", link.sent_bytes)
-    yield counter(
-        "bad_messages", "Messages from a worker that were none of the protocol's.", link.bad_messages
-    )
-    yield counter(
-        "too_large", "Sends refused because the worker takes no message of that size.", link.too_large
-    )
-
-
 def _near(v: Vitals) -> Iterator[Metric]:
     yield _counter("near_runs", "Runs of the local detector.", v.near_runs)
+    yield _counter("near_smaller_runs", "Of them, those at its smaller input.", v.near_smaller_runs)
     yield _counter("near_cancelled", "Runs of it that a far answer made needless.", v.near_cancelled)
     yield _gauge("near_guard_seconds", "Time kept free for a near run.", v.near_guard_us / 1e6)
+    if v.tracker is not None:
+        yield _counter("tracker_runs", "Answers the tracker was asked to carry forward.", v.tracker.runs)
+        yield _counter("tracker_lost", "Of them, those of which nothing was left in sight.", v.tracker.lost)
+        yield _counter("tracker_skipped", "Pictures it did not look at for want of time.", v.tracker.skipped)
     yield _gauge("margin_seconds", "How long before its deadline an answer must be out.", v.margin_us / 1e6)
 
 

@@ -58,13 +58,14 @@ def warm_up(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NearRun:
-    """What became of a run. `status` None = cancelled; `detections` only with `ok`."""
+    """What became of a run. `status` None = cancelled; `detections` only with `ok`. `small`: at the smaller input."""
 
     key: Key
     status: Status | None
     detections: Detections | None
     started_us: int
     run_us: int
+    small: bool = False
 
     @property
     def confidence(self) -> float | None:
@@ -75,7 +76,8 @@ class NearRun:
 
 class NearRunner:
     """`done` is called from the near thread after every run that was started. `labels` None: the detector's own;
-    else what it detects is mapped into that space here, which only this thread may use."""
+    else what it detects is mapped into that space here, which only this thread may use. `smaller`: the same model at
+    a smaller input, None without one."""
 
     def __init__(
         self,
@@ -84,12 +86,14 @@ class NearRunner:
         done: Callable[[NearRun], None],
         clock_us: Callable[[], int],
         labels: LabelSpace | None = None,
+        smaller: Detector | None = None,
     ) -> None:
         self._detector = detector
+        self._smaller = detector if smaller is None else smaller
         self._done = done
         self._labels = labels
         self._clock_us = clock_us
-        self._jobs: queue.SimpleQueue[tuple[Key, Picture, CancelToken] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Key, Picture, CancelToken, bool] | None] = queue.SimpleQueue()
         self._current: tuple[Key, CancelToken] | None = None
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="near", daemon=True)
@@ -101,12 +105,12 @@ class NearRunner:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, key: Key, picture: Picture) -> None:
-        """Run the detector on `picture`; never called while another run is on."""
+    def submit(self, key: Key, picture: Picture, *, small: bool = False) -> None:
+        """Run the detector on `picture`, at the smaller input if `small`; never called while another run is on."""
         token = CancelToken()
         with self._lock:
             self._current = (key, token)
-        self._jobs.put((key, picture, token))
+        self._jobs.put((key, picture, token, small))
 
     def cancel(self, key: Key) -> None:
         """Stop the run of `key` if it is on."""
@@ -126,12 +130,13 @@ class NearRunner:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            key, picture, token = job
+            key, picture, token, small = job
+            detector = self._smaller if small else self._detector
             started_us = self._clock_us()
             status: Status | None = Status.FAILED
             detections = None
             try:
-                detections = self._detector.detect(for_detector(picture), token)
+                detections = detector.detect(for_detector(picture), token)
                 if self._labels is not None:
                     detections = self._labels.apply(detections)
                 status = Status.OK
@@ -152,5 +157,6 @@ class NearRunner:
                     detections=detections,
                     started_us=started_us,
                     run_us=self._clock_us() - started_us,
+                    small=small,
                 )
             )

@@ -1,9 +1,10 @@
 """What the dispatcher holds of one accepted frame until its answer is out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edge.near import NearRun
 from edge.scheduling.actions import Give
+from edge.track_runner import TrackRun
 from pipelines.frame import Encoding, Frame
 from pipelines.result import Priority
 from protos.wire.live import Result
@@ -12,7 +13,9 @@ from protos.wire.live import Result
 @dataclass(slots=True, kw_only=True, eq=False)
 class Pending:
     """Times in µs of the gateway's monotonic clock, 0 = has not happened. `priority` is that of the moment it was
-    accepted; `rung` the one its payload was ordered at last, an index into the ladder, None = not ordered."""
+    accepted; `rung` the one its payload was ordered at last, an index into the ladder, None = not ordered; `sent_over`
+    says over which links it went, and when. `recorded`: the outbox was given its record; `track_ordered`: the tracker
+    was asked, `track` what it said."""
 
     frame: Frame
     deadline_us: int
@@ -22,11 +25,19 @@ class Pending:
     payload: bytes | None = None
     encoding: Encoding | None = None
     encode_us: int = 0
-    sent_us: int = 0
     near_due_us: int = 0
     near: NearRun | None = None
     far: Result | None = None
     far_arrived_us: int = 0
     give: Give | None = None
     given_us: int = 0
+    recorded: bool = False
     recorded_on_time: bool = False
+    track_ordered: bool = False
+    track: TrackRun | None = None
+    sent_over: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def sent_us(self) -> int:
+        """When it left first, 0 = it did not."""
+        return min(self.sent_over.values(), default=0)

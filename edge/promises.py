@@ -30,9 +30,10 @@ def broken_promises(
         why = f" ({outbox.last_error})" if outbox.last_error else ""
         broken.append(f"{left + outbox.lost} answers could not be kept in the outbox{why}")
     for sink in sinks:
-        if sink.dropped or sink.failed:
-            why = f" ({sink.last_error})" if sink.last_error else ""
-            broken.append(f"{sink.dropped + sink.failed} answers did not reach the sink {sink.name}{why}")
+        if sink.lost:
+            said = sink.last_error or sink.trouble
+            why = f" ({said})" if said else ""
+            broken.append(f"{sink.lost} answers did not reach the sink {sink.name}{why}")
     if run_dir is not None and run_dir.lost:
         broken.append(f"{run_dir.lost} frames have no line in the run directory")
     return broken

@@ -2,13 +2,14 @@
 
 A camera that was never reached counts as giving no pictures once it has had its time to start.
 
-A worker that is away is no reason: near answers and the outbox keeps. One stalled camera among others is none
-either: its stream says so by itself.
+A worker that is away is no reason: near answers and the outbox keeps, and the agent is called degraded while no link is
+in budget. One stalled camera among others is none either: its stream says so by itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from edge.capture.state import StreamState, StreamStatus
+from edge.link_sight import LinkSight
 
 SILENT_US = 5_000_000
 """A dispatcher turns at least every 250 ms; one that did not for this long hangs."""
@@ -36,3 +37,10 @@ def reasons(
     if outbox_error:
         out.append(f"the outbox cannot write: {outbox_error}")
     return out
+
+
+def without_far(links: Sequence[LinkSight]) -> list[str]:
+    """Why no frame may go over any of `links`; nothing while one may go over one of them."""
+    if any(link.offloads for link in links):
+        return []
+    return [f"link {link.link}: {link.reason or 'data budget used up'}" for link in links]

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 
 from edge.config import PipelineConfig
+from edge.scheduling.priority_rule import PriorityRule
 from edge.scheduling.rung import Rung
-from edge.scheduling.settings import LinkSettings, SchedulerSettings, StreamSettings
+from edge.scheduling.settings import LinkSettings, SchedulerSettings, SmallNear, StreamSettings, Tracking
+from edge.stream_rules import StreamRuleConfig
 from pipelines.codecs.kinds import RungConfig
+from pipelines.result import Priority
 from protos.wire.session import StreamInfo
 
 MOST_PIXELS = 640 * 640
@@ -22,9 +25,31 @@ def rung_of(step: RungConfig) -> Rung:
     )
 
 
-def scheduler_settings(config: PipelineConfig, *, link: str, near_prior_us: int | None) -> SchedulerSettings:
-    """`link` names the one far way; `near_prior_us`: how long near takes to begin with, None = there is no near."""
+def link_settings(config: PipelineConfig, name: str) -> LinkSettings:
+    """Of the link called `name`; one the file does not know costs nothing."""
+    link = config.links.get(name)
+    if link is None:
+        return LinkSettings(name=name)
+    budget = link.data_budget
+    return LinkSettings(
+        name=name,
+        metered=link.metered,
+        bytes_per_hour=None if budget is None else budget.per_hour,
+        bytes_per_day=None if budget is None else budget.per_day,
+    )
+
+
+def scheduler_settings(
+    config: PipelineConfig,
+    *,
+    links: Sequence[str],
+    near_prior_us: int | None,
+    small_prior_us: int | None = None,
+) -> SchedulerSettings:
+    """`links` names the far ways; `near_prior_us`: how long near takes to begin with, None = there is no near;
+    `small_prior_us`: the same of its smaller input."""
     step = config.scheduler
+    weights = {priority: float(getattr(step.weights, priority.value)) for priority in Priority}
     near = config.near if near_prior_us is not None else None
     return SchedulerSettings(
         deadline_us=config.deadline,
@@ -34,11 +59,34 @@ def scheduler_settings(config: PipelineConfig, *, link: str, near_prior_us: int 
         min_p=step.min_p,
         byte_price=step.byte_price,
         ladder=tuple(rung_of(rung) for rung in step.ladder),
-        links=(LinkSettings(name=link),),
+        links=tuple(link_settings(config, name) for name in links),
+        duplicate=frozenset() if step.duplicate is None else frozenset(step.duplicate.priorities),
+        duplicate_share=0.0 if step.duplicate is None else step.duplicate.share,
         near_accuracy=None if near is None else near.accuracy,
         near_prior_us=near_prior_us or 0,
         fall_back_above_us=config.rtt_budget.fall_back_above,
         return_below_us=config.rtt_budget.return_below,
+        load_price=step.load_price,
+        unsure_below=step.unsure_below,
+        weights=weights,
+        small_near=None
+        if near is None or near.smaller is None or small_prior_us is None
+        else SmallNear(accuracy=near.smaller.accuracy, prior_us=small_prior_us),
+        tracking=None
+        if config.tracker is None
+        else Tracking(accuracy=config.tracker.accuracy, max_age=config.tracker.max_age),
+    )
+
+
+def rule_of(rule: StreamRuleConfig) -> PriorityRule:
+    when = rule.when
+    return PriorityRule(
+        priority=rule.priority,
+        label=when.label,
+        score_above=when.score_above,
+        score_below=when.score_below,
+        count=when.count_at_least,
+        region=when.region,
     )
 
 
@@ -49,6 +97,7 @@ def stream_settings(config: PipelineConfig, infos: Sequence[StreamInfo]) -> dict
             pixels=min(info.width_px * info.height_px or MOST_PIXELS, MOST_PIXELS),
             size_px=(info.width_px, info.height_px),
             priority=config.streams[info.name].priority,
+            rules=tuple(rule_of(rule) for rule in config.streams[info.name].rules),
         )
         for info in infos
     }

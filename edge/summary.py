@@ -26,8 +26,12 @@ def summary_of(
         **dispatcher.counters.summary(pending=dispatcher.pending_frames + in_slots),
         "outbox": {**asdict(outbox), "adds_up": outbox.balance == 0},
         "sinks": {sink.name: sink.summary() for sink in sinks},
-        "link": None if far is None else far.sight(now_us).as_summary(),
+        "links": {} if far is None else {port.name: port.sight(now_us).as_summary() for port in far},
+        "tracker": None if dispatcher.tracking is None else dispatcher.tracking.runner.counts._asdict(),
         "near_guard_ms": round(scheduler.near.estimate.guard_us / 1000, 2),
+        "near_smaller_guard_ms": None
+        if scheduler.near.small_estimate is None
+        else round(scheduler.near.small_estimate.guard_us / 1000, 2),
         "margin_ms": round(scheduler.wake_up.margin_us / 1000, 2),
         "run_dir": None
         if run_dir is None

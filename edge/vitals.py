@@ -13,7 +13,10 @@ from edge.dispatcher import Dispatcher
 from edge.latency import Histogram, LatencyTally
 from edge.link_sight import LinkSight
 from edge.outbox.stats import OutboxStats
+from edge.readiness import without_far
 from edge.sinks.base import SinkThread
+from edge.sinks.queue import QueueSight
+from edge.track_runner import TrackCounts
 from pipelines.result import AnsweredBy, ShedReason
 from protos.wire.session import RejectReason
 
@@ -24,11 +27,12 @@ class SinkVitals:
     written: int
     dropped: int
     failed: int
+    queue: QueueSight | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """`pending` is counted from slots and table, not from the other counts. `link` is at most 250 ms old.
+    """`pending` is counted from slots and table, not from the other counts. `links` are at most 250 ms old.
     `outbox_age_us` is None when unknown; `lag_us`: how far the answers of a stream are behind its newest frame."""
 
     captured: int
@@ -54,10 +58,17 @@ class Vitals:
     stream_answers: Mapping[tuple[str, AnsweredBy], int]
     stream_on_time: Mapping[str, int]
     lag_us: Mapping[str, int]
-    link: LinkSight | None
+    links: Sequence[LinkSight]
     outbox: OutboxStats
     outbox_age_us: int | None
     sinks: Sequence[SinkVitals]
+    near_smaller_runs: int = 0
+    tracker: TrackCounts | None = None
+
+    @property
+    def degraded(self) -> bool:
+        """Whether there are links and no frame may go over any of them."""
+        return bool(without_far(self.links))
 
     @property
     def unaccounted(self) -> int:
@@ -97,6 +108,8 @@ def vitals_of(
         near_runs=counters.near_runs,
         near_cancelled=counters.cancelled_near,
         near_guard_us=scheduler.near.estimate.guard_us,
+        near_smaller_runs=counters.near_smaller_runs,
+        tracker=None if dispatcher.tracking is None else dispatcher.tracking.runner.counts,
         margin_us=scheduler.wake_up.margin_us,
         turned_us=dispatcher.turned_us,
         latency=latency.histograms,
@@ -104,8 +117,11 @@ def vitals_of(
         stream_answers=latency.answers,
         stream_on_time=latency.on_time,
         lag_us=scheduler.lag_us(),
-        link=dispatcher.sight,
+        links=dispatcher.sights,
         outbox=outbox,
         outbox_age_us=outbox_age_us,
-        sinks=[SinkVitals(name=s.name, written=s.written, dropped=s.dropped, failed=s.failed) for s in sinks],
+        sinks=[
+            SinkVitals(name=s.name, written=s.written, dropped=s.dropped, failed=s.failed, queue=s.queue())
+            for s in sinks
+        ],
     )

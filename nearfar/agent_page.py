@@ -51,5 +51,8 @@ class AgentPage:
     def not_ready(self) -> list[str]:
         return ["it is starting"] if self._agent is None else self._agent.not_ready()
 
+    def degraded(self) -> list[str]:
+        return [] if self._agent is None else self._agent.degraded()
+
     def metrics(self) -> bytes:
         return self._text()

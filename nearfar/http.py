@@ -1,4 +1,4 @@
-"""`/healthz` (the process lives), `/readyz` (it does its work; 503 with words if not), `/metrics`.
+"""`/healthz` (the process lives), `/readyz` (it does its work; 503 with words if not), both with words if degraded, `/metrics`.
 
 One server for the agent and the worker: it is what a process shows the outside, like its exit code and its ready
 line, so the commands start it around either and neither knows of it. It serves from before the models load until
@@ -96,8 +96,9 @@ class _Ipv6Server(_Server):
 class HttpServer:
     """`address` is `host:port` (IPv6 in brackets), port 0 for any; after `start` it is the bound `http://host:port`.
 
-    `not_ready` gives the reasons against new work, `metrics` the Prometheus text; both are asked from the server's
-    threads. `key` is how the configuration calls the address. A connection ends after `seat_s`.
+    `not_ready` gives the reasons against new work, `degraded` what is not as good as it could be while all work is done,
+    `metrics` the Prometheus text; all are asked from the server's threads. `key` is how the configuration calls the
+    address. A connection ends after `seat_s`.
     """
 
     def __init__(
@@ -106,12 +107,14 @@ class HttpServer:
         address: str,
         not_ready: Callable[[], Sequence[str]],
         metrics: Callable[[], bytes],
+        degraded: Callable[[], Sequence[str]] = tuple,
         key: str = "http.address",
         seat_s: float = SEAT_S,
     ) -> None:
         self._wanted = address
         self._not_ready = not_ready
         self._metrics = metrics
+        self._degraded = degraded
         self._key = key
         self._seat_s = seat_s
         self._server: ThreadingHTTPServer | None = None
@@ -141,12 +144,14 @@ class HttpServer:
         """`(status, content type, body)` of a GET."""
         match path.partition("?")[0]:
             case "/healthz":
-                return 200, "text/plain", b"alive\n"
+                return 200, "text/plain; charset=utf-8", "\n".join(["alive", *self._degraded(), ""]).encode()
             case "/readyz":
                 reasons = self._not_ready()
                 if reasons:
                     return 503, "text/plain; charset=utf-8", ("; ".join(reasons) + "\n").encode()
-                return 200, "text/plain", b"ready\n"
+                words = "; ".join(self._degraded())
+                said = f"ready, degraded: {words}\n" if words else "ready\n"
+                return 200, "text/plain; charset=utf-8" if words else "text/plain", said.encode()
             case "/metrics":
                 return 200, METRICS_TYPE, self._metrics()
             case _:
@@ -192,12 +197,15 @@ def serving(
     key: str,
     not_ready: Callable[[], Sequence[str]],
     metrics: Callable[[], bytes],
+    degraded: Callable[[], Sequence[str]] = tuple,
 ) -> Iterator[str | None]:
     """Serve as `config` says while the block runs; yields the bound address, None when nothing is to be served."""
     if config is None:
         yield None
         return
-    server = HttpServer(address=config.address, not_ready=not_ready, metrics=metrics, key=key)
+    server = HttpServer(
+        address=config.address, not_ready=not_ready, metrics=metrics, degraded=degraded, key=key
+    )
     server.start()
     try:
         yield server.address

@@ -147,7 +147,9 @@ class Answer:
     """What was given to the sinks for one frame, by whom and how old it was.
 
     `latency_us` = released − captured on the gateway's monotonic clock. `on_time` is only true for near
-    or far, status ok, released by the deadline. `timing_us` names each part of the latency.
+    or far, status ok, released by the deadline. `timing_us` names each part of the latency; for a tracked answer also
+    its `age`, which is none. `age_frames`: how many captured frames ago it was said what is carried forward; 0 = of
+    this frame.
     """
 
     id: FrameId
@@ -166,6 +168,7 @@ class Answer:
     link: str = ""
     encoding: Encoding | None = None
     timing_us: dict[str, int] = field(default_factory=dict)
+    age_frames: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from pipelines.errors import Fatal, Retryable
 log = logging.getLogger(__name__)
 
 _REST_S = 30.0
-_BREATH_S = 0.2
+_BREATH_S = 0.1
 _PART_LEFT_S = 24 * 3600.0
 
 
@@ -61,7 +61,7 @@ class Housekeeper:
         more = False
         if self._keep_us is not None:
             more |= self._prune(self._keep_us)
-        if self._payloads is not None:
+        if self._payloads is not None and not more:  # whoever puts a picture keeps to the quota meanwhile
             more |= self._payloads.trim()
             self._payloads.tidy(SHARDS[self._shard], now_unix_s=self._unix_us() / 1e6)
             self._shard = (self._shard + 1) % len(SHARDS)

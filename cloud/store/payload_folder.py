@@ -21,39 +21,49 @@ def content_hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def folder_of(path: Path, store_id: str) -> Path:
+    """The part of `store.payloads.path` that is one store's: two stores in one place never touch each other's files."""
+    return path / store_id[:16]
+
+
 class PayloadFolder:
     """Raises Retryable when the disk refuses for now. Safe for several threads."""
 
-    def __init__(self, root: Path, *, read_only: bool = False) -> None:
-        """ConfigError when the folder cannot be made, or is not there to be read."""
+    def __init__(self, root: Path) -> None:
         self.root = root
-        if read_only:
-            if not root.is_dir():
-                raise ConfigError(f"there is no payload folder at {root}")
-            return
+
+    def make(self) -> None:
+        """ConfigError when it cannot be made."""
         try:
-            (root / _BEGUN).mkdir(parents=True, exist_ok=True)
+            (self.root / _BEGUN).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"store.payloads.path: cannot make {root}: {error.strerror}") from error
+            raise ConfigError(f"store.payloads.path: cannot make {self.root}: {error.strerror}") from error
+
+    def need(self) -> None:
+        """Retryable unless it is there: what is not mounted is not taken for empty."""
+        if not self.root.is_dir():
+            raise Retryable(f"the payload folder {self.root} is not there; is its file system mounted?")
 
     def path(self, sha256: str) -> Path:
         return self.root / sha256[:2] / sha256
 
     def put(self, data: bytes) -> str:
         """Its content hash, once it is on the disk."""
+        self.need()
         sha256 = content_hash(data)
         path = self.path(sha256)
         try:
             if path.exists():
                 os.utime(path)  # young again: nobody takes it for a leftover
                 return sha256
+            (self.root / _BEGUN).mkdir(exist_ok=True)
             begun = self.root / _BEGUN / f"{sha256}.{secrets.token_hex(4)}"
             try:
                 with begun.open("wb") as file:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
-                path.parent.mkdir(exist_ok=True)
+                path.parent.mkdir(exist_ok=True)  # not its parents: they may have been unmounted
                 begun.rename(path)
             except OSError:
                 begun.unlink(missing_ok=True)

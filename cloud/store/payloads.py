@@ -72,12 +72,14 @@ class Payloads:
         self._store = store
         self._guard = threading.Lock()  # nothing is evicted between its file and its row
         self.used_bytes = 0
-        self.count_used()
+        if self.count_used() == 0:  # else it is there, or not mounted
+            folder.make()
 
     def commit(self, arrivals: Sequence[Payload], *, now_unix_us: int) -> None:
         """All of them or none: kept, durably, and their frames refer to them. Of two pictures of one frame the larger
         stays; contents that are there already are stored no second time. Makes room first where the quota is reached.
         """
+        self.folder.need()
         with self._guard:
             contents: dict[str, Payload] = {}
             refs: list[Offer] = []
@@ -177,12 +179,14 @@ class Payloads:
 
     def trim(self) -> bool:
         """Bring the folder under its quota by one bounded step; True if there is more to do."""
+        self.folder.need()
         with self._guard:
             over_bytes = self.count_used() - self.max_bytes
             return over_bytes > 0 and self._evict(over_bytes) and self.used_bytes > self.max_bytes
 
     def tidy(self, shard: str, *, now_unix_s: float) -> None:
         """Of one of the 256 parts: remove files no row knows, an hour old, and forget contents whose file is gone."""
+        self.folder.need()
         before_s = now_unix_s - _LEFTOVER_S
         with self._guard:
             files = self.folder.shard(shard)

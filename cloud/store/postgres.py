@@ -8,7 +8,6 @@ server ends one of the two transactions, which is tried again.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any
 
 from sqlalchemy import create_engine, event
@@ -40,13 +39,9 @@ class PostgresDatabase:
     """`url`: `postgresql+psycopg://USER@HOST/DATABASE`; the password in it, in PGPASSWORD or in ~/.pgpass."""
 
     def __init__(self, url: URL, *, read_only: bool) -> None:
-        """ConfigError when the driver is not installed or the URL names another one."""
+        """ConfigError when the URL names another driver."""
         if url.drivername not in ("postgresql", "postgresql+psycopg"):
             raise ConfigError(f"store.url: write postgresql+psycopg:// instead of {url.drivername}://")
-        if find_spec("psycopg") is None:
-            raise ConfigError(
-                "a PostgreSQL store needs psycopg, which is not installed; run: pip install 'nearfar[postgres]'"
-            )
         url = url.set(drivername="postgresql+psycopg")
         self.url = self.shown = url.set(query={}).render_as_string(hide_password=True)
         self.engine = _engine(url, read_only=read_only)

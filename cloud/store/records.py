@@ -18,12 +18,11 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, Statement
 
 from cloud.store import preparation
 from cloud.store.database import Database
+from cloud.store.kinds import STORES
 from cloud.store.payload_ref import PayloadRef
-from cloud.store.postgres import PostgresDatabase
 from cloud.store.preparation import PAYLOADS_KEY
 from cloud.store.query import KEPT, Query, payload_part
 from cloud.store.row import KEY, RecordRow, far_row, gap_of, gap_row, given_row, in_order, row_of
-from cloud.store.sqlite import SqliteDatabase
 from cloud.store.tables import gaps, meta, records
 from cloud.store.upserts import Upserts
 from pipelines.errors import ConfigError, Fatal, Rejected, Retryable
@@ -50,14 +49,13 @@ def open_store(url: str, *, read_only: bool = False) -> "RecordStore":
         raise ConfigError(
             f"store.url {redacted(url)!r} is no URL; write sqlite:////var/lib/nearfar/records.db"
         ) from error
-    databases: dict[str, Any] = {"sqlite": SqliteDatabase, "postgresql": PostgresDatabase}
-    kind = databases.get(parsed.get_backend_name())
-    if kind is None:
+    if parsed.get_backend_name() not in {kind.name for kind in STORES}:
         raise ConfigError(
             f"store.url: no {parsed.drivername} stores; use sqlite:////path/records.db "
             "or postgresql+psycopg://user@host/database"
         )
-    return RecordStore(kind(parsed, read_only=read_only), read_only=read_only)
+    database: Database = STORES[parsed.get_backend_name()].resolve()(parsed, read_only=read_only)
+    return RecordStore(database, read_only=read_only)
 
 
 class RecordStore:

@@ -15,7 +15,7 @@ from cloud.store.records import RecordStore
 from cloud.store.row import KEY
 from cloud.store.tables import gaps, payloads, records
 
-AT_MOST = 500
+AT_MOST = 200
 _JUMP_US = 3_600_000_000
 _BELIEVED_AFTER_US = 24 * 3_600_000_000
 

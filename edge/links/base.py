@@ -86,8 +86,8 @@ class Link(Protocol):
         """Queue messages in order, all or none, on the newest welcomed connection of a lane."""
         ...
 
-    def open_fresh(self) -> None:
-        """Add a live connection beside those that exist (at most 4); the first Welcome wins, replies on
+    def open_fresh(self, lane: Lane = Lane.LIVE) -> None:
+        """Add a connection of `lane` beside those that exist (at most 4); the first Welcome wins, replies on
         older ones still count until they close."""
         ...
 

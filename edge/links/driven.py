@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from edge.links.driver import Driver
+from protos.wire.session import Lane
 
 
 class DrivenLink(ABC):
@@ -15,8 +16,8 @@ class DrivenLink(ABC):
     def _wake(self) -> None:
         """Have the link's own thread look at its driver; from any thread."""
 
-    def open_fresh(self) -> None:
-        self._driver.ask_fresh()
+    def open_fresh(self, lane: Lane = Lane.LIVE) -> None:
+        self._driver.ask_fresh(lane)
         self._wake()
 
     def refuse(self, connection: int, reason: str) -> None:

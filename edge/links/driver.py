@@ -70,7 +70,7 @@ class Driver(Generic[C]):
         self._dial = dial
         self._clock_us = clock_us
         self._greets_at_once = greets_at_once
-        self._fresh_wanted = False
+        self._fresh_wanted: deque[Lane] = deque()
         self._refused: deque[tuple[int, str]] = deque()
         self._books = threading.Lock()
         self._bytes_closed = 0
@@ -106,8 +106,8 @@ class Driver(Generic[C]):
             return Sent.TOO_LARGE
         return Sent.ACCEPTED
 
-    def ask_fresh(self) -> None:
-        self._fresh_wanted = True
+    def ask_fresh(self, lane: Lane) -> None:
+        self._fresh_wanted.append(lane)
 
     def refuse(self, number: int, reason: str) -> None:
         """The owner has no use for a connection; the link's thread has to look."""
@@ -143,9 +143,9 @@ class Driver(Generic[C]):
             if (connection := self.connections.get(number)) is not None:
                 lane = connection.lane
                 self._do(lane, self._lanes[lane].turned_down(number, reason, self._clock_us()))
-        fresh, self._fresh_wanted = self._fresh_wanted, False
+        fresh = {self._fresh_wanted.popleft() for _ in range(len(self._fresh_wanted))}
         for lane, machine in self._lanes.items():
-            self._do(lane, machine.look(self._clock_us(), fresh=fresh and lane is Lane.LIVE))
+            self._do(lane, machine.look(self._clock_us(), fresh=lane in fresh))
 
     def shaken(self, connection: C) -> None:
         lane = connection.lane

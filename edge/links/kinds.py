@@ -2,25 +2,47 @@
 
 import re
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from pipelines.blocks import Block
+from pipelines.blocks import Block, MisfitError
 from pipelines.registry import Family, Kind
+from pipelines.units import Size
 
 _TLS = "credentials for links are not built yet; keep the link inside a network you trust, and leave them out"
 _HOST = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]")
+
+
+class DataBudgetConfig(Block):
+    """What may be sent over a link, frames, pings and backfill together; it refills evenly."""
+
+    per_hour: Size | None = Field(None, description="left out: no bound by the hour")
+    per_day: Size | None = Field(None, description="left out: no bound by the day")
+
+    @model_validator(mode="after")
+    def _bounds_something(self) -> Self:
+        for name in ("per_hour", "per_day"):
+            if getattr(self, name) == 0:
+                raise MisfitError(((name,), "must be above 0; to send nothing, leave the link out"))
+        if self.per_hour is None and self.per_day is None:
+            raise MisfitError(((), "needs per_hour, per_day or both"))
+        return self
 
 
 class LinkConfig(Block):
     """The way to one worker."""
 
     url: str = Field(description="zmq://HOST:PORT or grpc://HOST:PORT")
+    metered: bool = Field(
+        False,
+        description="bytes cost money: used for what no other link can do as well, asked rarely while it is bad",
+    )
+    data_budget: DataBudgetConfig | None = Field(
+        None, description="spent, nothing but pings is sent until it refills; left out: no bound"
+    )
 
     not_built: ClassVar[Mapping[str, str]] = {
-        "metered": "metered links are not built yet; leave metered out",
-        "data_budget": "data budgets are not built yet; leave data_budget out",
         "tls": _TLS,
         "curve": _TLS,
         "token_file": _TLS,

@@ -21,11 +21,18 @@ BATCH_RECORDS = 256
 BATCH_GAPS = 256
 OUTCOMES_EVERY_US = 1_000_000
 SEND_AGAIN_US = 100_000
+
+
+def _nobody() -> None:
+    """Nobody asked to be told."""
+
+
 MESSAGE_SLACK_BYTES = 1024
 
 
 class Backfill:
-    """Owned by the writer's thread. `held` and `outcomes` are the keeper's pools of records in memory."""
+    """Owned by the writer's thread. `held` and `outcomes` are the keeper's pools of records in memory. `on_overdue` is
+    called when a batch was not acknowledged in time: the connection may be dead without a word."""
 
     def __init__(
         self,
@@ -45,6 +52,7 @@ class Backfill:
         self._limits: Limits | None = None
         self._not_before_us = 0
         self.pacing = Pacing()
+        self.on_overdue: Callable[[], None] = _nobody
         self.acknowledged: set[int] = set()
         self.acknowledged_gaps: set[int] = set()
         self.unreadable: set[int] = set()
@@ -112,7 +120,8 @@ class Backfill:
         `at_once`: outcomes do not wait for company. `store_fails`: held records go up from memory. May raise
         Retryable when the store cannot be read.
         """
-        self._uplink.dissolve_overdue(now_us)
+        if self._uplink.dissolve_overdue(now_us):
+            self.on_overdue()
         if not self.pacing.connected:
             return None
         while self._uplink.has_room:

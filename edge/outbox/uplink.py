@@ -98,19 +98,19 @@ class Uplink:
             return carried
         return self._dissolved.pop(batch, None)
 
-    def dissolve_overdue(self, now_us: int) -> None:
-        """Give up waiting for batches that are overdue, and wait longer for the next ones."""
+    def dissolve_overdue(self, now_us: int) -> bool:
+        """Give up waiting for batches that are overdue, and wait longer for the next ones; whether there were any."""
         overdue = [n for n, c in self._in_flight.items() if now_us >= c.sent_us + self._ack_within_us]
         for number in overdue:
             self.dissolve(number)
         if overdue:
             self._ack_within_us = min(2 * self._ack_within_us, ACK_WITHIN_AT_MOST_US)
+        return bool(overdue)
 
     def dissolve_all(self) -> None:
-        """The connection is gone or new."""
+        """The connection is gone or new. Patience stays as it is: a slow link is as slow on a fresh connection."""
         for number in list(self._in_flight):
             self.dissolve(number)
-        self._ack_within_us = ACK_WITHIN_US
 
     def dissolve(self, batch: int) -> None:
         carried = self._in_flight.pop(batch, None)

@@ -34,8 +34,8 @@ def _nothing(_keeper: Keeper, _now_us: int) -> None:
 
 
 class OutboxWriter:
-    """Owns `store` from `start` on. `on_committed` and `send` are called from the writer's thread and must not
-    block. `clock_us` is the monotonic clock."""
+    """Owns `store` from `start` on. `on_committed`, `send` and `overdue` (a batch was not acknowledged in time) are
+    called from the writer's thread and must not block. `clock_us` is the monotonic clock."""
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class OutboxWriter:
         clock_us: Callable[[], int],
         on_committed: Callable[[FrameId], None],
         send: Callable[[BulkBatch], Sent],
+        overdue: Callable[[], None] | None = None,
         grace_us: int = 1_000_000,
         max_memory_records: int = 4096,
     ) -> None:
@@ -61,6 +62,8 @@ class OutboxWriter:
             grace_us=grace_us,
             max_memory_records=max_memory_records,
         )
+        if overdue is not None:
+            self._keeper.backfill.on_overdue = overdue
         self._inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._patient: list[Event] = []

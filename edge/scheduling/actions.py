@@ -55,6 +55,13 @@ class CancelNear:
 
 
 @dataclass(frozen=True, slots=True)
+class Track:
+    """Carry the last answer forward to the frame, so that it is there if nobody else answers; then call `tracked`."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
 class Give:
     """The answer is decided. `hold` = commit it to the outbox first and wait for `Release`.
 
@@ -108,4 +115,4 @@ class OpenFresh:
 
 FarAction = Encode | SendFrame | CancelFar | SendPing | OpenFresh
 """Actions that concern a link."""
-Action = FarAction | StartNear | CancelNear | Give | Release | Shed | LateFar
+Action = FarAction | StartNear | CancelNear | Track | Give | Release | Shed | LateFar

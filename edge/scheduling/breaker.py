@@ -107,6 +107,10 @@ class Breaker:
         self.reason = VANISH
         self._vanished = True
 
+    def silent(self, now_us: int) -> bool:
+        """Whether the link is connected and answers nothing."""
+        return self.connected and self.pings.silent(now_us)
+
     # -- pings --------------------------------------------------------------------------------------------
 
     def ping_due(self, now_us: int, *, excused_us: int = 0) -> int | None:

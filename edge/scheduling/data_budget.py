@@ -56,6 +56,10 @@ class DataBudget:
         kept_back = KEPT_BACK[priority]
         return min([bucket.left(kept_back=kept_back, now_us=now_us) for bucket in self._buckets])
 
+    def rest_bytes(self, now_us: int) -> int | None:
+        """What there is, at most 0 when in debt, None = without limit."""
+        return min((int(bucket.level(now_us)) for bucket in self._buckets), default=None)
+
     def spent(self, now_us: int) -> bool:
         """Whether nothing but the most necessary may be sent."""
         return any(bucket.level(now_us) <= 0 for bucket in self._buckets)

@@ -17,6 +17,8 @@ from edge.scheduling.settings import SchedulerSettings
 
 AS_GOOD = 0.01
 """Links whose best values are this close are equally good; then the earlier completion counts."""
+METERED_WORTH = 0.05
+"""How much more accuracy a link that costs money has to be worth than one that does not."""
 
 
 Chance = tuple[float, int, int, int, float, float]
@@ -44,6 +46,7 @@ class Decision:
     def __init__(self, settings: SchedulerSettings, ways: Mapping[str, FarWay]) -> None:
         self._settings = settings
         self._ways = ways
+        self._free_first = sorted(ways.values(), key=lambda way: way.metered)
         self._value = POLICIES[settings.policy]
         self._timed = settings.policy in HEDGED
         self._ignores_band = settings.policy in IGNORES_BAND
@@ -53,19 +56,27 @@ class Decision:
         self._turn = 0
 
     def usable(self, way: FarWay) -> bool:
-        """Whether live frames may go this way at all."""
-        return way.breaker.connected and (way.breaker.in_budget or self._ignores_band)
+        """Whether live frames may go this way at all. A policy that ignores the band asks for it all the same while
+        another link is inside."""
+        if not way.breaker.connected:
+            return False
+        return way.breaker.in_budget or (self._ignores_band and not self._any_in_budget)
 
     def best(self, job: Job, *, fallback: float, now_us: int) -> Option | None:
         """The best option of positive value, None if near is worth more."""
         options: list[Option] = []
         floor = 0.0
         chances = self._chances(job, fallback, now_us)
-        for way in self._ways.values():
+        pays = False
+        for way in self._free_first:
             if not self.usable(way):
                 continue
+            if way.metered and not pays and options:
+                floor = max(option.value for option in options) + METERED_WORTH
             option = self._on(way, job, chances, fallback=fallback, floor=floor, now_us=now_us)
             if option is not None:
+                if way.metered and not pays:
+                    pays, options = True, []  # worth its money: those that cost none are no match
                 options.append(option)
                 floor = max(floor, option.value - AS_GOOD)
         return self._of_two(options) if len(options) > 1 else (options[0] if options else None)
@@ -115,6 +126,10 @@ class Decision:
         return None
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    @property
+    def _any_in_budget(self) -> bool:
+        return any(way.breaker.connected and way.breaker.in_budget for way in self._ways.values())
 
     def _chances(self, job: Job, fallback: float, now_us: int) -> list[Chance]:
         """What is the same on every link: the rungs that may be worth it, the most accurate first."""

@@ -1,13 +1,15 @@
-"""Weighted fair shares of one scarce thing (near time, link bytes) among streams: 4:2:1, with a floor.
+"""Weighted fair shares of one scarce thing (near time, link bytes) among streams: 4:2:1 untuned, with a floor.
 
 Use decays by half every `HALF_LIFE_US`; the stream with the least use per weight comes first, and one that
 got nothing for `FLOOR_US` comes before all others, so that no priority starves another. Weighted fair
 queueing (Demers, Keshav, Shenker 1989) with forgetting in place of virtual time.
 """
 
+from collections.abc import Mapping
+
 from pipelines.result import Priority
 
-WEIGHTS = {Priority.HIGH: 4.0, Priority.NORMAL: 2.0, Priority.LOW: 1.0}
+WEIGHTS: Mapping[Priority, float] = {Priority.HIGH: 4.0, Priority.NORMAL: 2.0, Priority.LOW: 1.0}
 HALF_LIFE_US = 2_000_000
 FLOOR_US = 1_000_000
 ACTIVE_US = 1_000_000
@@ -18,7 +20,8 @@ SLACK = 1.1
 class FairShare:
     """`asked` says that a stream wants some of it, `charge` that it got some."""
 
-    def __init__(self) -> None:
+    def __init__(self, weights: Mapping[Priority, float] = WEIGHTS) -> None:
+        self._weights = weights
         self._used: dict[str, tuple[float, int]] = {}  # stream -> (use, as of)
         self._asked: dict[str, tuple[Priority, int]] = {}
         self._served_us: dict[str, int] = {}
@@ -38,12 +41,12 @@ class FairShare:
 
     def rank(self, stream: str, priority: Priority, now_us: int) -> tuple[bool, float, float]:
         """Who comes first: the smallest."""
-        weight = WEIGHTS[priority]
+        weight = self._weights[priority]
         return not self.starved(stream, now_us), self._use(stream, now_us) / weight, -weight
 
     def ahead(self, stream: str, now_us: int) -> bool:
         """Whether the stream had more than its weighted share among those who ask at present."""
-        asking = {s: WEIGHTS[p] for s, (p, at_us) in self._asked.items() if now_us - at_us < ACTIVE_US}
+        asking = {s: self._weights[p] for s, (p, at_us) in self._asked.items() if now_us - at_us < ACTIVE_US}
         if len(asking) < 2 or stream not in asking or self.starved(stream, now_us):
             return False
         used = {s: self._use(s, now_us) for s in asking}

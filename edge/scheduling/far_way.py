@@ -3,9 +3,11 @@
 Owns the frames under way on the link. Bytes out never exceed the worker's window or the data budget.
 """
 
+from collections.abc import Mapping
+
 from edge.scheduling.breaker import Breaker
 from edge.scheduling.data_budget import DataBudget
-from edge.scheduling.fair_share import FairShare
+from edge.scheduling.fair_share import WEIGHTS, FairShare
 from edge.scheduling.in_flight import InFlight
 from edge.scheduling.job import Flight, Job
 from edge.scheduling.link_estimate import RTT_MIN_SPAN_US, Forecast, LinkEstimate
@@ -31,8 +33,16 @@ PING_BYTES = 150
 class FarWay:
     """Link estimate, breaker, credit and budgets of one link, fed by the scheduler."""
 
-    def __init__(self, settings: LinkSettings, *, fall_back_above_us: int, return_below_us: int) -> None:
+    def __init__(
+        self,
+        settings: LinkSettings,
+        *,
+        fall_back_above_us: int,
+        return_below_us: int,
+        weights: Mapping[Priority, float] = WEIGHTS,
+    ) -> None:
         self.name = settings.name
+        self.metered = settings.metered
         self.link = LinkEstimate()
         self.breaker = Breaker(
             fall_back_above_us=fall_back_above_us,
@@ -40,7 +50,7 @@ class FarWay:
             metered=settings.metered,
         )
         self.budget = DataBudget(bytes_per_hour=settings.bytes_per_hour, bytes_per_day=settings.bytes_per_day)
-        self.share = FairShare()
+        self.share = FairShare(weights)
         self.flights: dict[Key, Flight] = {}
         self._under_way = InFlight()
         self._sample_every_us = METERED_SAMPLE_EVERY_US if settings.metered else SAMPLE_EVERY_US

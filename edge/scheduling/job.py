@@ -59,9 +59,12 @@ class Job:
     size_bytes: int = 0  # of the payload once encoded
     near: Near = Near.NONE
     near_small: bool = False
+    near_again: bool = False  # its full run was stopped to make room for a small one
+    near_trial: bool = False  # at the full input although its guard does not fit: is near quick again?
     near_status: Status = Status.TIMEOUT
     near_confidence: float | None = None
     eager: bool = False
+    tracked: bool = False  # the last answer was ordered to be carried forward to it
     far_reason: str = ""  # why far did not answer
     given: AnsweredBy | None = None
     release_by_us: int | None = None  # held answer: out at the latest then

@@ -8,8 +8,9 @@ from bisect import insort
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
 
-from edge.scheduling.actions import Action, CancelFar, CancelNear, Give, Release, Shed
+from edge.scheduling.actions import Action, CancelFar, CancelNear, Give, Release, Shed, Track
 from edge.scheduling.job import Job, Near
+from edge.scheduling.near_estimate import NearEstimate
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.near_way import NearWay
 from edge.scheduling.settings import SchedulerSettings
@@ -17,8 +18,6 @@ from edge.scheduling.stream import Stream
 from edge.scheduling.wake_up import WakeUp
 from pipelines.result import AnsweredBy, ShedReason, Status
 
-TRACKED_FRAMES = 5
-"""An answer older than this many frames is not carried forward."""
 _answer_by_us = attrgetter("answer_by_us")
 
 
@@ -30,6 +29,8 @@ class JobTable:
         self._near = near
         self._wake_up = wake_up
         self._streams = streams
+        tracking = settings.tracking
+        self.tracking = None if tracking is None else NearEstimate(tracking.guard_us)
         self._jobs: dict[Key, Job] = {}
         self._timed: list[Job] = []  # those that may still be due at some time, by `answer_by_us`
         self.out: list[Action] = []
@@ -65,6 +66,14 @@ class JobTable:
         latest_end_us = job.answer_by_us - self._wake_up.commit_us
         return self._near.reserve(job, latest_end_us=latest_end_us, now_us=now_us)
 
+    def run_again(self, job: Job, now_us: int) -> None:
+        """A full run was stopped because it would be late: the smaller input still fits."""
+        job.near = Near.NONE
+        if self.reserve(job, now_us):
+            job.eager = True
+        else:
+            job.near = Near.OVER
+
     def let_go(self, job: Job) -> None:
         """The frame goes far without near behind it."""
         self._near.release(job)
@@ -85,6 +94,20 @@ class JobTable:
             self.out.append(Shed(loser.key, ShedReason.PRIORITY))
         return lost
 
+    def trackable(self, key: Key) -> bool:
+        """Whether there is an answer young enough to be carried forward to this frame."""
+        tracking = self._settings.tracking
+        if tracking is None:
+            return False
+        behind = self._streams[key[0]].behind(key[1])
+        return behind is not None and behind <= tracking.max_age
+
+    def patience_us(self, key: Key, answer_by_us: int) -> int:
+        """Until when a frame that nobody can take yet may wait for somebody; a tracked answer takes time to make."""
+        if self.tracking is None or not self.trackable(key):
+            return answer_by_us
+        return answer_by_us - self._wake_up.commit_us - self.tracking.guard_us
+
     def fallback(self, job: Job) -> float:
         """The accuracy of what would answer the frame if far does not: near, smaller near, tracked, missed."""
         settings = self._settings
@@ -92,7 +115,9 @@ class JobTable:
             if job.near_small and settings.small_near is not None:
                 return settings.small_near.accuracy
             return settings.near_accuracy or 0.0
-        return settings.tracking.accuracy if settings.tracking is not None and self._trackable(job) else 0.0
+        return (
+            settings.tracking.accuracy if settings.tracking is not None and self.trackable(job.key) else 0.0
+        )
 
     # -- answers ------------------------------------------------------------------------------------------
 
@@ -109,6 +134,8 @@ class JobTable:
             job.eager = True  # far ended without an answer and nothing was kept: near may still make it
         elif nobody or now_us >= self._give_up_us(job):
             self._miss(job, now_us)
+        elif self.tracking is not None and not job.tracked:
+            self._stand_by(job, now_us)
 
     def give(
         self, job: Job, by: AnsweredBy, status: Status, reason: str, *, now_us: int, link: str = ""
@@ -145,20 +172,24 @@ class JobTable:
     def tick(self, job: Job, now_us: int) -> None:
         if job.release_by_us is not None and now_us >= job.release_by_us:
             self.release(job, committed=False)
+        again_us = self._again_us(job) if self._near.small_estimate is not None else None
+        if again_us is not None and now_us >= again_us:
+            job.near_again = True
+            self._near.give_up(job, now_us)
+            self.out.append(CancelNear(job.key))
         self.settle(job, now_us)
 
     def next_us(self) -> int | None:
         """When a job needs a `tick`, or one of its flights becomes overdue."""
         commit_us = self._wake_up.commit_us
-        tracking = self._settings.tracking
-        tracks = tracking is not None
-        early_us = commit_us + (0 if tracking is None else tracking.guard_us)
+        tracks, small = self.tracking is not None, self._near.small_estimate is not None
+        early_us = commit_us + (0 if self.tracking is None else self.tracking.guard_us)
         soonest_us: int | None = None
         over: list[Job] = []
         for job in self._timed:
-            if soonest_us is not None and job.answer_by_us >= soonest_us:
+            if soonest_us is not None and not small and job.answer_by_us >= soonest_us:
                 if job.answer_by_us - early_us >= soonest_us:
-                    break  # nothing about a job is due earlier than that
+                    break  # nothing about a job is due earlier than that, but a run to be done anew smaller
                 if not tracks and job.near is not Near.HELD:
                     continue
             if job.given is not None:
@@ -166,7 +197,9 @@ class JobTable:
             elif job.near is Near.HELD:
                 due_us = job.answer_by_us - commit_us
             else:
-                due_us = self._give_up_us(job) if tracks else job.give_up_us
+                due_us = self._due_us(job) if tracks else job.give_up_us
+                again_us = self._again_us(job) if small else None
+                due_us = due_us if again_us is None else min(due_us, again_us)
             for flight in job.flights.values():
                 out = flight.sent_us is not None and not flight.overdue
                 if out and (due_us is None or due_us > job.answer_by_us):
@@ -196,18 +229,30 @@ class JobTable:
         return job
 
     def _give_up_us(self, job: Job) -> int:
-        """When nobody is waited for any more. A tracked answer needs time of its own; a near run that is on
+        """When nobody is waited for any more. A tracked answer needs time to be committed; a near run that is on
         gets all there is."""
-        tracking = self._settings.tracking
-        if tracking is None or job.near is not Near.NONE or not self._trackable(job):
+        if job.near is not Near.NONE or not self.trackable(job.key):
             return job.give_up_us
-        return job.answer_by_us - self._wake_up.commit_us - tracking.guard_us
+        return job.answer_by_us - self._wake_up.commit_us
 
-    def _trackable(self, job: Job) -> bool:
-        if self._settings.tracking is None:
-            return False
-        behind = self._streams[job.key[0]].behind(job.key[1])
-        return behind is not None and behind <= TRACKED_FRAMES
+    def _again_us(self, job: Job) -> int | None:
+        if job.near is not Near.RUNNING or job.given is not None:
+            return None
+        return self._near.again_us(job, job.answer_by_us - self._wake_up.commit_us)
+
+    def _stand_by(self, job: Job, now_us: int) -> None:
+        """Have the last answer carried forward once there is just time for it."""
+        if now_us >= self._track_us(job) and self.trackable(job.key):
+            job.tracked = True
+            self.out.append(Track(job.key))
+
+    def _track_us(self, job: Job) -> int:
+        """When the last answer has to be carried forward at the latest, so that it is there when it is given."""
+        guard_us = 0 if self.tracking is None else self.tracking.guard_us
+        return job.answer_by_us - self._wake_up.commit_us - guard_us
+
+    def _due_us(self, job: Job) -> int:
+        return self._give_up_us(job) if job.tracked or not self.trackable(job.key) else self._track_us(job)
 
     def _miss(self, job: Job, now_us: int) -> None:
         """Nobody can answer in time: carried forward from the last answer, or said as it is."""
@@ -219,7 +264,7 @@ class JobTable:
                 self.out.append(CancelFar(job.key, flight.link))
         status = job.near_status if job.near is Near.OVER else Status.TIMEOUT
         reason = job.far_reason or ("far not back in time" if job.far_open else "no time for near")
-        if self._trackable(job):
+        if self.trackable(job.key):
             self.give(job, AnsweredBy.TRACKED, Status.OK, reason, now_us=now_us)
         else:
             self.give(job, AnsweredBy.MISSED, status, reason, now_us=now_us)

@@ -7,25 +7,40 @@ from collections import deque
 from collections.abc import Mapping
 
 from edge.scheduling.actions import StartNear
-from edge.scheduling.fair_share import FairShare
+from edge.scheduling.fair_share import WEIGHTS, FairShare
 from edge.scheduling.job import Job, Near
 from edge.scheduling.near_estimate import NearEstimate
 from edge.scheduling.near_timeline import Key, NearTimeline
 from edge.scheduling.settings import SmallNear
-from pipelines.result import PRIORITIES, ShedReason, Status
+from pipelines.result import PRIORITIES, Priority, ShedReason, Status
 
 RUNS_KEPT = 32
+TRIAL_US = 2_000_000
+CANCEL_US = 3_000
+"""A run that is stopped goes on so long at most."""
+LONGEST_TRIAL_US = 32_000_000
+"""While the smaller input answers, the full one is tried so often, after every failure half as often."""
 
 
 class NearWay:
     """`prior_us` is a run's time before the first was seen; `exists` False = this gateway has no near."""
 
-    def __init__(self, *, prior_us: int, exists: bool, small: SmallNear | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        prior_us: int,
+        exists: bool,
+        small: SmallNear | None = None,
+        weights: Mapping[Priority, float] = WEIGHTS,
+    ) -> None:
         self.exists = exists
         self.timeline = NearTimeline()
         self.estimate = NearEstimate(prior_us)
         self.small_estimate = None if small is None or not exists else NearEstimate(small.prior_us)
-        self.share = FairShare()
+        self.share = FairShare(weights)
+        self._fresh_guard_us = self.estimate.guard_us
+        self._trial_us = 0  # when the full input is tried again at the earliest
+        self._trial_wait_us = TRIAL_US
         self._running: Job | None = None
         self._started_us = 0
         self._asked: dict[str, tuple[Key, int]] = {}  # the frame offered last and since when
@@ -41,14 +56,19 @@ class NearWay:
         if not self.exists:
             return False
         guard_us = self.estimate.guard_us
-        small = False
+        small = job.near_trial = False
+        idle = self._running is None and self.timeline.first() is None
         slot = self.timeline.reserve(job.key, guard_us=guard_us, latest_end_us=latest_end_us, now_us=now_us)
+        if slot is None and idle and self._tries_full(latest_end_us, now_us):
+            slot = self.timeline.reserve(
+                job.key, guard_us=latest_end_us - now_us, latest_end_us=latest_end_us, now_us=now_us
+            )
+            job.near_trial = slot is not None
         if slot is None and self.small_estimate is not None:
             small = True
             slot = self.timeline.reserve(
                 job.key, guard_us=self.small_estimate.guard_us, latest_end_us=latest_end_us, now_us=now_us
             )
-        idle = self._running is None and self.timeline.first() is None
         if slot is None and idle and now_us < latest_end_us:
             p50_us = self.estimate.p50_us
             small = False
@@ -116,6 +136,7 @@ class NearWay:
         job, self._running = self._running, None
         if job is not None:
             self.share.charge(job.key[0], run_us, now_us)
+            self._tried(job, good=status is Status.OK, now_us=now_us)
         if status is not Status.OK:
             return  # a run given up was counted when it was
         if job is not None:
@@ -125,6 +146,15 @@ class NearWay:
     def give_up(self, job: Job, now_us: int) -> None:
         """The run of `job` is stopped because its time is up: near takes at least so long."""
         self._estimate(small=job.near_small).observe(now_us - self._started_us)
+
+    def again_us(self, job: Job, latest_end_us: int) -> int | None:
+        """When the run of `job` should be stopped to answer it at the smaller input, the last moment at which that
+        fits; None if there is no such input, or if the run is not expected to have ended by then."""
+        if self.small_estimate is None or job is not self._running or job.near_small or job.near_again:
+            return None
+        again_us = latest_end_us - self.small_estimate.guard_us - CANCEL_US
+        guard_us = self._fresh_guard_us if job.near_trial else self.estimate.guard_us
+        return again_us if self._started_us + guard_us <= again_us else None
 
     def start_next(self, jobs: Mapping[Key, Job], now_us: int) -> StartNear | None:
         """The run to start now: a slot that is due, or an eager frame that is over before any other's slot."""
@@ -151,9 +181,21 @@ class NearWay:
     def _estimate(self, *, small: bool) -> NearEstimate:
         return self.small_estimate if small and self.small_estimate is not None else self.estimate
 
+    def _tries_full(self, latest_end_us: int, now_us: int) -> bool:
+        """Whether to learn if the full input is as quick as it was at first: what only runs small never would."""
+        fits = now_us + self._fresh_guard_us <= latest_end_us
+        return self.small_estimate is not None and fits and now_us >= self._trial_us
+
+    def _tried(self, job: Job, *, good: bool, now_us: int) -> None:
+        if job.near_small:
+            return
+        worse_us = min(LONGEST_TRIAL_US, 2 * self._trial_wait_us) if job.near_trial else self._trial_wait_us
+        self._trial_wait_us = TRIAL_US if good else worse_us
+        self._trial_us = now_us + self._trial_wait_us
+
     def _must_be_small(self, job: Job, now_us: int) -> bool:
         """At its start a frame gets the full input if that still fits, whatever was reserved."""
-        if self.small_estimate is None:
+        if self.small_estimate is None or job.near_trial:
             return False
         guard_us = self.estimate.guard_us
         others = self.timeline.fits_before_others(job.key, guard_us=guard_us, now_us=now_us)

@@ -11,7 +11,7 @@ from edge.scheduling.decision import Decision, Option
 from edge.scheduling.far_way import FarWay
 from edge.scheduling.job import Job, Near
 from edge.scheduling.job_table import JobTable
-from edge.scheduling.policies import HEDGED, WITHOUT_FAR
+from edge.scheduling.policies import HEDGED, IGNORES_BAND, WITHOUT_FAR
 from edge.scheduling.settings import SchedulerSettings
 
 DUPLICATE_BURST_BYTES = 200_000
@@ -105,6 +105,8 @@ class Offload:
             if not job.far_hoped:
                 job.eager = True
                 job.far_reason = way.breaker.reason
+                if job.near is Near.NONE:
+                    self._resend(job, now_us)
                 self._table.settle(job, now_us)
 
     def due(self, job: Job, now_us: int) -> None:
@@ -127,7 +129,7 @@ class Offload:
 
     def _add_twins(self, job: Job, option: Option, now_us: int) -> None:
         """The same payload over another link: for frames that matter, paid for by what was sent before, and
-        now and then to learn whether a link is back."""
+        now and then to learn whether a link is back, or whether one that costs nothing would do as well."""
         if len(self._ways) < 2:
             return
         self._duplicate_bytes = min(
@@ -139,11 +141,13 @@ class Offload:
             if second is not None:
                 self._duplicate_bytes -= option.size_bytes
                 self._take(job, second, now_us)
+        pays = self._ways[option.link].metered
         for way in self._ways.values():
-            if way.name in job.flights or not way.breaker.probe_due(now_us):
+            if way.name in job.flights:
                 continue
-            room = way.room_bytes(job.priority, now_us) >= option.size_bytes
-            if room and way.idle_for(SPARE_PROBE_EVERY_US, now_us):
+            asks = way.breaker.probe_due(now_us) and way.idle_for(SPARE_PROBE_EVERY_US, now_us)
+            learns = pays and not way.metered and self._decision.usable(way) and way.sample_due(now_us)
+            if (asks or learns) and way.room_bytes(job.priority, now_us) >= option.size_bytes:
                 way.take(job, size_bytes=option.size_bytes, probe=True, forced=True, now_us=now_us)
 
     def _send(self, job: Job, way: FarWay, budget_us: int, now_us: int) -> None:
@@ -152,7 +156,8 @@ class Offload:
 
     def _resend(self, job: Job, now_us: int) -> None:
         """Near cannot help: the payload may still make it over another link."""
-        if not job.size_bytes or not self._hedged:
+        far_only = self._settings.policy in IGNORES_BAND and len(self._ways) > 1
+        if not job.size_bytes or not (self._hedged or far_only):
             return
         option = self._decision.again(job, now_us)
         if option is not None:

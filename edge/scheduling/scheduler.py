@@ -21,7 +21,7 @@ from edge.scheduling.settings import SchedulerSettings, StreamSettings
 from edge.scheduling.stream import Stream
 from edge.scheduling.wake_up import WakeUp
 from pipelines.result import AnsweredBy, Detections, Load, Priority, Status, WorkerTiming
-from protos.wire.session import Credit
+from protos.wire.session import Credit, RejectReason
 
 
 class Scheduler:
@@ -34,6 +34,7 @@ class Scheduler:
                 link,
                 fall_back_above_us=settings.fall_back_above_us,
                 return_below_us=settings.return_below_us,
+                weights=settings.weights,
             )
             for link in settings.links
         }
@@ -42,6 +43,7 @@ class Scheduler:
             prior_us=settings.near_prior_us,
             exists=settings.near_accuracy is not None and settings.policy != "far_only",
             small=settings.small_near,
+            weights=settings.weights,
         )
         self.wake_up = WakeUp(deadline_us=settings.deadline_us, margin_us=settings.margin_us)
         self._streams = {name: Stream(stream, settings.ladder) for name, stream in streams.items()}
@@ -63,6 +65,10 @@ class Scheduler:
     def priority(self, stream: str, now_us: int) -> Priority:
         """How much the next frame of `stream` matters."""
         return self._streams[stream].priority(now_us)
+
+    def priority_of(self, stream: str, detections: Detections, size_px: tuple[int, int]) -> Priority:
+        """How much a frame of `stream` matters by what its own answer showed."""
+        return self._streams[stream].priority_of(detections, size_px)
 
     def lag_us(self) -> dict[str, int]:
         """How far the answers of each stream are behind its newest frame."""
@@ -101,20 +107,25 @@ class Scheduler:
             for lost in self._table.make_room(job, now_us, hopeful_only=False):
                 self._offload.forget(lost, now_us)
         if option is None and job.near is Near.NONE:
-            if now_us < job.answer_by_us and self._may_become_free:
+            patient = now_us < self._table.patience_us(key, job.answer_by_us)
+            if patient and self._may_become_free:
                 return None
-            reason = self.near.why_shed(job) if now_us >= job.answer_by_us else None
-            if reason is not None:
+            reason = None if patient else self.near.why_shed(job)
+            if reason is not None and not self._table.trackable(key):
                 self._table.out.append(Shed(key, reason))
                 return self._finish(now_us)
         self._table.add(job)
         if option is not None:
             self._offload.start(job, option, now_us)
         else:
-            job.far_reason = self._why_not_far()
+            job.far_reason = self._why_not_far(job, now_us)
             job.eager = True
         self._table.settle(job, now_us)
         return self._finish(now_us)
+
+    def waits_until_us(self, key: Key, deadline_us: int) -> int:
+        """When a frame that was not taken has to be offered for the last time."""
+        return self._table.patience_us(key, deadline_us - self.wake_up.margin_us)
 
     def encoded(self, key: Key, *, size_bytes: int, encode_us: int, now_us: int) -> list[Action]:
         """The payload is ready; it is sent unless it is too late, or its real size makes it not worth it."""
@@ -141,6 +152,8 @@ class Scheduler:
         job = self._table.get(key)
         way = self.ways[link]
         way.heard(load, now_us, of_a_frame=job is not None)
+        if (job is None or job.given is not None) and key[0] in self._streams:
+            self._streams[key[0]].corrected(key[1])
         if job is None:
             self._table.out.append(LateFar(key))
             return self._finish(now_us)
@@ -156,7 +169,8 @@ class Scheduler:
     def rejected(self, key: Key, *, link: str, reason: str, load: Load, now_us: int) -> list[Action]:
         """The worker will not answer this frame; near starts at once."""
         job = self._table.get(key)
-        self.ways[link].heard(load, now_us, of_a_frame=job is not None)
+        # A worker also says `expired` of a small head whose body never came: that proves no frame crossed.
+        self.ways[link].heard(load, now_us, of_a_frame=job is not None and reason != RejectReason.EXPIRED)
         if job is not None:
             self._offload.failed(job, self.ways[link], f"rejected: {reason}", now_us)
             self._table.drop_if_done(job)
@@ -173,6 +187,8 @@ class Scheduler:
             job.near = Near.HELD if status is Status.OK else Near.OVER
             job.near_status = status or Status.FAILED
             job.near_confidence = confidence
+            if status is None and job.near_again and job.given is None:
+                self._table.run_again(job, now_us)
             asks = self.settings.policy in ASKS_AFTER_NEAR and confidence is not None
             if asks and job.given is None and not job.far_open and job.near is Near.HELD:
                 option = self._decision.best(job, fallback=self._table.fallback(job), now_us=now_us)
@@ -189,9 +205,16 @@ class Scheduler:
             self._table.release(job, committed=True)
         return self._finish(now_us)
 
-    def saw(self, stream: str, detections: Detections, now_us: int) -> None:
-        """What the last answer of `stream` showed: its priority rules look at it."""
-        self._streams[stream].saw(detections, now_us)
+    def tracked(self, took_us: int) -> None:
+        """An answer was carried forward, `took_us` after it was ordered."""
+        if self._table.tracking is not None:
+            self._table.tracking.observe(took_us)
+
+    def saw(
+        self, stream: str, detections: Detections, now_us: int, size_px: tuple[int, int] | None = None
+    ) -> None:
+        """What the last answer of `stream` showed in a picture of `size_px`: its priority rules look at it."""
+        self._streams[stream].saw(detections, now_us, size_px)
 
     def forget(self, key: Key, now_us: int) -> list[Action]:
         """The frame is shed after all (the agent stops): no answer will be given."""
@@ -272,8 +295,15 @@ class Scheduler:
         """Whether waiting can help a frame that nobody could take: near busy, or the worker's window full."""
         return self.near.exists or any(self._decision.usable(way) for way in self.ways.values())
 
-    def _why_not_far(self) -> str:
+    def _why_not_far(self, job: Job, now_us: int) -> str:
         if self.settings.policy in WITHOUT_FAR:
             return ""
-        reasons = {way.breaker.reason for way in self.ways.values() if not self._decision.usable(way)}
-        return ", ".join(sorted(reasons)) if len(reasons) == len(self.ways) else "near is worth more now"
+        reasons = {}
+        for way in self.ways.values():
+            if not self._decision.usable(way):
+                reasons[way.name] = way.breaker.reason
+            elif (left_bytes := way.budget.left_bytes(job.priority, now_us)) is not None and left_bytes <= 0:
+                reasons[way.name] = "data budget used up"
+        if len(reasons) < len(self.ways):
+            return "near is worth more now"
+        return ", ".join(sorted(set(reasons.values())))

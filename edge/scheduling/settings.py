@@ -3,8 +3,10 @@
 Every default works untuned: prices are in accuracy (0..1), so that they compare with what a rung is worth.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from edge.scheduling.fair_share import WEIGHTS
 from edge.scheduling.priority_rule import PriorityRule
 from edge.scheduling.rung import Rung
 from pipelines.result import Priority
@@ -41,9 +43,10 @@ class SmallNear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracking:
-    """A tracker that carries the last answer forward in at most `guard_us`."""
+    """A tracker that carries an answer at most `max_age` captured frames forward, at first believed to take `guard_us`."""
 
     accuracy: float
+    max_age: int = 5
     guard_us: int = 5_000
 
 
@@ -53,7 +56,8 @@ class SchedulerSettings:
 
     `byte_price`: accuracy per kB. `load_price`: accuracy per service time queued at the worker.
     `unsure_below`: near confidence under which the confidence policy asks far. Frames of the priorities in
-    `duplicate` go over two links, as long as that is at most `duplicate_share` of the bytes sent.
+    `duplicate` go over two links, as long as that is at most `duplicate_share` of the bytes sent. `weights` share
+    near and links among streams by priority.
     """
 
     deadline_us: int
@@ -74,3 +78,4 @@ class SchedulerSettings:
     tracking: Tracking | None = None
     duplicate: frozenset[Priority] = frozenset()
     duplicate_share: float = 0.1
+    weights: Mapping[Priority, float] = field(default_factory=lambda: WEIGHTS)

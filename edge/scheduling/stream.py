@@ -1,5 +1,6 @@
 """One stream as the scheduler knows it: payload costs, how much its next frame matters, and how far it lags."""
 
+from collections import deque
 from collections.abc import Sequence
 
 from edge.scheduling.ladder_cost import LadderCost
@@ -10,6 +11,7 @@ from pipelines.result import Detections, Priority
 
 RULE_SPAN_US = 2_000_000
 """So long an answer speaks for the frames after it."""
+GOOD_KEPT = 64
 
 
 class Stream:
@@ -19,7 +21,8 @@ class Stream:
         self._ruled: tuple[Priority, int] | None = None
         self._newest_us = 0
         self._behind_us: int | None = None  # since when frames wait for an answer
-        self._good_seq: int | None = None
+        self._good: deque[int] = deque(maxlen=GOOD_KEPT)  # frames with a near or far answer
+        self._newest_good = 0
 
     def priority(self, now_us: int) -> Priority:
         """By the rules on the previous answer, else the stream's own."""
@@ -27,10 +30,17 @@ class Stream:
             return self._ruled[0]
         return self._settings.priority
 
-    def saw(self, detections: Detections, now_us: int) -> None:
-        """An answer was given; the first rule it matches ranks the next frames."""
-        matched = first_match(self._settings.rules, detections, self._settings.size_px)
+    def saw(self, detections: Detections, now_us: int, size_px: tuple[int, int] | None = None) -> None:
+        """An answer was given; the first rule it matches ranks the next frames. `size_px` of its picture (width,
+        height): None = as configured."""
+        if not self._settings.rules:
+            return
+        matched = first_match(self._settings.rules, detections, size_px or self._settings.size_px)
         self._ruled = None if matched is None else (matched, now_us)
+
+    def priority_of(self, detections: Detections, size_px: tuple[int, int]) -> Priority:
+        """How much a frame matters by its own answer: what is kept and sent first goes by it."""
+        return first_match(self._settings.rules, detections, size_px) or self._settings.priority
 
     def offered(self, captured_us: int) -> None:
         self._newest_us = max(captured_us, self._newest_us)
@@ -41,11 +51,18 @@ class Stream:
         if self._behind_us is not None:
             self._behind_us = None if captured_us >= self._newest_us else max(captured_us, self._behind_us)
         if good:
-            self._good_seq = max(seq, self._good_seq or seq)
+            self.corrected(seq)
+
+    def corrected(self, seq: int) -> None:
+        """Near or far said something of a frame, in time or not: from now on it can be carried forward."""
+        self._good.append(seq)
+        self._newest_good = max(seq, self._newest_good)
 
     def behind(self, seq: int) -> int | None:
-        """How many frames ago the newest real answer of this stream is; None without one before `seq`."""
-        return None if self._good_seq is None or self._good_seq >= seq else seq - self._good_seq
+        """How many frames before `seq` the last real answer of this stream is; None without one."""
+        if 0 < self._newest_good < seq:
+            return seq - self._newest_good
+        return min((seq - good for good in self._good if good < seq), default=None)
 
     @property
     def lag_us(self) -> int:

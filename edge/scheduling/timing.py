@@ -1,6 +1,6 @@
 """Where the time of an answer went, part by part, in µs; parts that are estimates end in `_est`.
 
-The parts plus `unexplained` add up to the latency: nothing is rounded away.
+The parts plus `unexplained` add up to the latency: nothing is rounded away. The `age` of a tracked answer is no part.
 """
 
 from pipelines.result import WorkerTiming
@@ -29,6 +29,30 @@ def near_timing(
     }
     parts["unexplained"] = released_us - captured_us - sum(parts.values())
     return parts
+
+
+def tracked_timing(
+    *,
+    captured_us: int,
+    accepted_us: int,
+    ready_us: int,
+    given_us: int,
+    released_us: int,
+    age_us: int,
+    run_us: int,
+) -> dict[str, int]:
+    """slot_wait: capture → accepted; planned_wait: waiting for near and far; track: carrying the answer forward, from
+    its order on; hold: carried forward → decided, waiting for near or far; commit: decided → release. `age`: from the
+    capture of the picture it was said of to the capture of this one, no part of the latency."""
+    parts = {
+        "slot_wait": accepted_us - captured_us,
+        "planned_wait": ready_us - run_us - accepted_us,
+        "track": run_us,
+        "hold": max(0, given_us - ready_us),
+        "commit": released_us - given_us,
+    }
+    parts["unexplained"] = released_us - captured_us - sum(parts.values())
+    return {**parts, "age": age_us}
 
 
 def far_timing(

@@ -5,6 +5,7 @@ import sys
 from typing import Any, Self, TextIO
 
 from edge.frame_lines import answer_line
+from edge.sinks.place import Place
 from pipelines.result import Answer
 
 
@@ -15,8 +16,8 @@ class StdoutSink:
         self._stream = stream
 
     @classmethod
-    def from_config(cls, config: Any) -> Self:
-        del config  # this kind has no settings
+    def from_config(cls, config: Any, place: Place) -> Self:
+        del config, place  # this kind has no settings
         return cls()
 
     def write(self, answer: Answer) -> None:

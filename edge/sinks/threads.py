@@ -1,31 +1,99 @@
 """The sinks of a configuration, each behind a thread of its own and with a name of its own."""
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
-from edge.sinks.base import SinkThread
+from edge.sinks.base import Sink, SinkThread
 from edge.sinks.kinds import SINKS
+from edge.sinks.place import Place
+from edge.sinks.postman import Postman
+from edge.sinks.queue import QueueSink
+from edge.sinks.resequencer import Resequencer
+from edge.sinks.spool import Spool
+from edge.sinks.spool_file import SpoolFile
 from pipelines.errors import NearfarError
+from pipelines.runtime import monotonic_us
+
+log = logging.getLogger(__name__)
+
+QUEUES_FOLDER = "sinks"
+"""Of the state_dir: one file for each durable queue, called like its sink."""
 
 
 class SinkSettings(Protocol):
     @property
     def kind(self) -> str: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def order(self) -> str: ...
 
 
-def build_sinks(configs: Sequence[SinkSettings]) -> list[SinkThread]:
-    """Named by kind, the second of a kind `jsonl-2` and so on. When one cannot be made, none is left open."""
+def sink_names(configs: Sequence[SinkSettings]) -> list[str]:
+    """The name of each: its own, or its kind, the second of a kind `jsonl-2` and so on."""
     seen: Counter[str] = Counter()
-    made: list[SinkThread] = []
+    names = []
     for config in configs:
         seen[config.kind] += 1
         many = seen[config.kind]
-        name = config.kind if many == 1 else f"{config.kind}-{many}"
+        names.append(config.name or (config.kind if many == 1 else f"{config.kind}-{many}"))
+    return names
+
+
+def build_sink(config: Any, place: Place) -> Sink:
+    """One sink, with its queue if its kind has one. ConfigError when it cannot be made."""
+    made: Any = SINKS[config.kind].resolve().from_config(config, place)
+    if getattr(config, "queue", None) is None:
+        sink: Sink = made
+        return sink
+    file = SpoolFile(queue_file(place)) if config.durable else None
+    spool = Spool(
+        max_bytes=config.queue.max_bytes,
+        max_age_us=config.queue.max_age,
+        clock_us=monotonic_us,
+        file=file,
+    )
+    postman = Postman(spool, made, name=place.name, batch=config.batch)
+    return QueueSink(spool=spool, postman=postman, durable=config.durable)
+
+
+def queue_file(place: Place) -> Path:
+    return place.folder / f"{place.name}.db"
+
+
+def build_sinks(
+    configs: Sequence[SinkSettings], *, agent: str, run: bytes, state_dir: Path
+) -> list[SinkThread]:
+    """Every sink behind its thread. When one cannot be made, none is left open."""
+    made: list[SinkThread] = []
+    folder = state_dir / QUEUES_FOLDER
+    for name, config in zip(sink_names(configs), configs, strict=True):
         try:
-            made.append(SinkThread(SINKS.build(config), name=name))
+            sink = build_sink(config, Place(name=name, agent=agent, run=run, folder=folder))
         except NearfarError:
-            for sink in made:
-                sink.close()
+            for other in made:
+                other.close()
             raise
+        resequencer = Resequencer() if config.order == "seq" else None
+        made.append(SinkThread(sink, name=name, resequencer=resequencer))
+    _tell_of_orphans(configs, folder)
     return made
+
+
+def _tell_of_orphans(configs: Sequence[Any], folder: Path) -> None:
+    """A sink that was renamed or taken out leaves its queue behind: nobody would ever bring it."""
+    durable = {
+        f"{name}.db"
+        for name, config in zip(sink_names(configs), configs, strict=True)
+        if getattr(config, "durable", False)
+    }
+    for path in sorted(folder.glob("*.db")):
+        if path.name not in durable:
+            log.warning(
+                "%s is the queue of no durable sink: name the sink it belongs to %s, or remove the file",
+                path,
+                path.stem,
+            )

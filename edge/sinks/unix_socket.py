@@ -18,6 +18,7 @@ from typing import Any, Self
 from edge.frame_lines import answer_line
 from edge.sinks import socket_file
 from edge.sinks.backlog import Backlog
+from edge.sinks.place import Place
 from pipelines.errors import ConfigError
 from pipelines.result import Answer
 from pipelines.runtime import monotonic_us
@@ -99,7 +100,8 @@ class UnixSocketSink:
         self._thread.start()
 
     @classmethod
-    def from_config(cls, config: Any) -> Self:
+    def from_config(cls, config: Any, place: Place) -> Self:
+        del place  # its path says where it is
         return cls(path=Path(config.path), mode=int(config.mode, 8))
 
     @property

@@ -43,7 +43,8 @@ class RecipeFile:
         changes: dict[Steps, Value] = {}
         if found.near is not None:
             changes["near", "accuracy"] = round(found.near.accuracy, 3)
-        if getattr(self.config.near, "smaller", None) is not None and found.smaller:
+        near = self.config.near
+        if near is not None and near.smaller is not None and found.smaller:
             changes["near", "smaller", "accuracy"] = round(found.smaller[0].accuracy, 3)
         if suggested or "ladder" not in self.config.scheduler.model_fields_set:
             changes[LADDER] = [_rung(figures) for figures in ladder]

@@ -111,8 +111,7 @@ def _near(
         if inputs:
             raise ConfigError("--near-input needs a `near` detector in the pipeline")
         return None, []
-    said = getattr(config.near, "smaller", None)
-    own = [] if said is None else [said.input]
+    own = [] if config.near.smaller is None else [config.near.smaller.input]
     smaller: list[Detector] = []
     for size in dict.fromkeys([*own, *inputs]):
         chosen = config.near.detector

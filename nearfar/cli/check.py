@@ -6,9 +6,10 @@ from pathlib import Path
 import click
 
 from cloud.config import LISTENERS, WorkerConfig, load_worker
+from cloud.store.kinds import STORES
 from edge.capture.kinds import SOURCES
 from edge.config import PipelineConfig, load_pipeline, warnings
-from edge.links.kinds import LINKS
+from edge.links.kinds import LINKS, LinkConfig
 from edge.sinks.kinds import SINKS
 from nearfar.agent_page import need_metrics
 from nearfar.cli import options
@@ -21,6 +22,7 @@ from pipelines.errors import ConfigError, Problem
 from pipelines.gates.kinds import GATES
 from pipelines.redaction import redacted
 from pipelines.registry import Kind
+from pipelines.trackers.kinds import TRACKERS
 from pipelines.units import format_duration, format_extent, format_size
 
 
@@ -75,6 +77,8 @@ def _pipeline_kinds(config: PipelineConfig) -> Iterator[tuple[str, Kind]]:
         yield f"streams.{name}.source", SOURCES[stream.source.kind]
         if stream.gate is not None:
             yield f"streams.{name}.gate", GATES[stream.gate.kind]
+    if config.tracker is not None:
+        yield "tracker", TRACKERS[config.tracker.kind]
     if config.near is not None:
         yield "near.detector", DETECTORS[config.near.detector.kind]
     for name, link in config.links.items():
@@ -91,22 +95,44 @@ def _worker_kinds(config: WorkerConfig) -> Iterator[tuple[str, Kind]]:
             yield f"listen.{listener.name}", listener
     for name, model in config.models.items():
         yield f"models.{name}.detector", DETECTORS[model.detector.kind]
+    yield "store.url", STORES[config.store.kind]
 
 
 def _pipeline_lines(config: PipelineConfig) -> list[str]:
     streams = ", ".join(f"{name} ({stream.source.kind})" for name, stream in config.streams.items())
-    near, outbox = config.near, config.outbox
+    outbox = config.outbox
     agent = config.agent or "(named at the first start)"
     bounds = f"up to {format_size(outbox.max_bytes)} and {format_duration(outbox.max_age)}"
     return [
         f"pipeline of agent {agent}: deadline {format_duration(config.deadline)}, policy {config.scheduler.policy}",
         f"streams: {streams}",
-        f"near: {near.detector.kind} at {format_extent(near.detector.input)}" if near else "near: none",
+        _near_line(config),
         "far: "
-        + (", ".join(f"{name} {link.url}" for name, link in config.links.items()) or "no link")
+        + (", ".join(_link(name, link) for name, link in config.links.items()) or "no link")
         + (f", model {config.far.model}" if config.far.model else ""),
         f"outbox: {bounds} in {shown(config.state_dir)}",
     ]
+
+
+def _link(name: str, link: LinkConfig) -> str:
+    budget = link.data_budget
+    said = [
+        *(["metered"] if link.metered else []),
+        *([f"{format_size(budget.per_hour)} an hour"] if budget is not None and budget.per_hour else []),
+        *([f"{format_size(budget.per_day)} a day"] if budget is not None and budget.per_day else []),
+    ]
+    return f"{name} {link.url}" + (f" ({', '.join(said)})" if said else "")
+
+
+def _near_line(config: PipelineConfig) -> str:
+    """Everything that may answer when far does not, in the order in which it is tried."""
+    near, tracker = config.near, config.tracker
+    words = ["none"] if near is None else [f"{near.detector.kind} at {format_extent(near.detector.input)}"]
+    if near is not None and near.smaller is not None:
+        words.append(f"then at {format_extent(near.smaller.input)}")
+    if tracker is not None:
+        words.append(f"then tracked ({tracker.kind}) for {tracker.max_age} frames")
+    return "near: " + ", ".join(words)
 
 
 def _worker_lines(config: WorkerConfig) -> list[str]:
@@ -119,7 +145,18 @@ def _worker_lines(config: WorkerConfig) -> list[str]:
     return [
         f"worker {config.name}: " + ", ".join(f"{name} {door.address}" for name, door in doors if door),
         f"models: {models}; default {config.default_model}",
-        f"store: {_shown_url(config.store.url)}",
+        f"store: {_shown_url(config.store.url)}, kept "
+        + ("for ever" if config.store.keep is None else f"for {format_duration(config.store.keep)}"),
+        *_picture_lines(config),
+    ]
+
+
+def _picture_lines(config: WorkerConfig) -> list[str]:
+    pictures = config.store.payloads
+    if pictures is None:
+        return []
+    return [
+        f"pictures: up to {format_size(pictures.max_bytes)} in {shown(pictures.path)}, live ones: {pictures.keep}"
     ]
 
 

@@ -45,7 +45,13 @@ def command(
     runtime.tune()
     config = load_pipeline(pipeline, overrides)
     page = AgentPage(config, pipeline)
-    with serving(config.http, key="http.address", not_ready=page.not_ready, metrics=page.metrics) as http:
+    with serving(
+        config.http,
+        key="http.address",
+        not_ready=page.not_ready,
+        metrics=page.metrics,
+        degraded=page.degraded,
+    ) as http:
 
         def build() -> Agent:
             software = f"nearfar/{__version__}"

@@ -3,6 +3,7 @@
 import click
 
 from cloud.config import LISTENERS
+from cloud.store.kinds import STORES
 from edge.blocks import POLICIES
 from edge.capture.kinds import SOURCES
 from edge.links.kinds import LINKS
@@ -11,9 +12,11 @@ from pipelines.codecs.kinds import CODECS
 from pipelines.detectors.kinds import DETECTORS
 from pipelines.gates.kinds import GATES
 from pipelines.registry import Family, Kind
+from pipelines.trackers.kinds import TRACKERS
 
 FAMILIES = {
-    family.name: family for family in (SOURCES, GATES, CODECS, DETECTORS, POLICIES, LINKS, SINKS, LISTENERS)
+    family.name: family
+    for family in (SOURCES, GATES, CODECS, DETECTORS, TRACKERS, POLICIES, LINKS, SINKS, LISTENERS, STORES)
 }
 
 

@@ -188,7 +188,7 @@ def _write_hard(
     limit: int | None,
     unsure_below: float,
 ) -> None:
-    from cloud.store.payload_folder import PayloadFolder  # noqa: PLC0415
+    from cloud.store.payload_folder import PayloadFolder, folder_of  # noqa: PLC0415
     from nearfar.records.coco import CocoFolder  # noqa: PLC0415
     from nearfar.records.hard import why_hard  # noqa: PLC0415
 
@@ -198,8 +198,12 @@ def _write_hard(
             "no worker of this store keeps pictures; set store.payloads in its file, "
             "or name their folder with --payloads"
         )
+    own = folder_of(where, store.store_id)
+    pictures = own if own.is_dir() else where
+    if not pictures.is_dir():
+        raise ConfigError(f"there is no payload folder at {where}; is its file system mounted?")
     unusable: list[str] = []
-    folder = CocoFolder(out, PayloadFolder(where, read_only=True), left_out=unusable.append)
+    folder = CocoFolder(out, PayloadFolder(pictures), left_out=unusable.append)
     tally: dict[str, int] = {}
     for row in store.rows(query, newest_first=True):
         if len(folder) == limit:

@@ -2,40 +2,26 @@
 
         state_dir, disk, clock, ports, sinks
         streams ─┬─ near ── cpu
-        dns ─ tcp ─ protocol ─ hello, model ─ rtt ─ bandwidth ─ deadline     (beside the streams)
+        dns ─ tcp ─ protocol (of all links, beside the streams) ─ hello, model ─ rtt ─ bandwidth ─ deadline (link by link)
 
 Every step is bounded, and the whole takes at most 15 s.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import chain
 
-from edge.config import PipelineConfig
-from edge.scheduler_settings import rung_of
-from nearfar.bounded import within
-from nearfar.doctor import far, machine, near, network, sinks, streams
-from nearfar.doctor.finding import Finding, Level, fail, ok, skipped, words_of
+from edge.accord import Accord
+from edge.config import MAX_LINKS, PipelineConfig
+from nearfar.doctor import machine, near, sinks, streams, way
+from nearfar.doctor.finding import Finding, fail, ok
 from nearfar.doctor.limits import Limit, allowance
 from nearfar.doctor.near import NearCost
 from nearfar.doctor.streams import Seen
-from pipelines.codecs.base import Codec
-from pipelines.codecs.kinds import CODECS
-from pipelines.runtime import monotonic_us
 from protos.wire.session import Welcome
 
-_LINK_LAYERS = ("dns", "tcp", "protocol", "hello", "model", "rtt", "bandwidth", "deadline")
 WITHIN_S = 13.0
-_ENCODE_WITHIN_S = 1.0
-_FAR_NEEDS_S = 2.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Payload:
-    """One frame as it would be sent."""
-
-    size_bytes: int
-    encode_us: int
 
 
 def examine(config: PipelineConfig) -> Iterator[Finding]:
@@ -47,14 +33,16 @@ def examine(config: PipelineConfig) -> Iterator[Finding]:
     yield machine.check_clock()
     yield from machine.check_http(config, runs=runs)
     yield from sinks.check_sinks(config, runs=runs, limit=limit)
-    with ThreadPoolExecutor(1, thread_name_prefix="way") as beside:
-        way = beside.submit(_way, config, limit)
+    with ThreadPoolExecutor(MAX_LINKS, thread_name_prefix="way") as beside:
+        reached = {
+            name: beside.submit(way.reach, link.url, limit=limit) for name, link in config.links.items()
+        }
         seen: list[Seen] = []
         for finding, stream in streams.look_at(config.streams, agent_runs=runs, limit=limit):
             yield finding
             if stream is not None:
                 seen.append(stream)
-        found, reached = way.result()
+        ways = {name: future.result() for name, future in reached.items()}
     fps = sum(stream.fps for stream in seen)
     cost: NearCost | None = None
     size_px = seen[0].size_px if seen else (640, 360)
@@ -65,125 +53,56 @@ def examine(config: PipelineConfig) -> Iterator[Finding]:
             yield said
     if config.near is not None and config.scheduler.policy != "far_only":
         yield near.check_cpu(cost, fps=fps, cores=machine.cores(), unseen=len(config.streams) - len(seen))
-    yield from found
-    welcome = None
-    if reached and limit(_FAR_NEEDS_S) < _FAR_NEEDS_S:
-        yield from (skipped(layer, why="other layers took all the time") for layer in _LINK_LAYERS[3:])
-    elif reached:
-        for said_of in _far(config, seen, fps=fps, gently=runs, limit=limit):
-            if isinstance(said_of, Welcome):
-                welcome = said_of
-            else:
-                yield said_of
-    far_labels = welcome.models[0].labels if welcome is not None and welcome.models else None
+    welcomes: dict[str, Welcome] = {}
+    for said_of in _links(config, ways, seen, fps=fps, gently=runs, limit=limit):
+        if isinstance(said_of, Finding):
+            yield said_of
+        else:
+            welcomes.update([said_of])
+    yield from _accord(welcomes)
+    models = [welcome.models[0] for welcome in welcomes.values() if welcome.models]
+    far_labels = models[0].labels if models else None
     yield from near.check_labels(config, near=None if cost is None else cost.labels, far=far_labels)
 
 
-def _url(config: PipelineConfig) -> str:
-    return next((link.url for link in config.links.values()), "")
-
-
-def _way(config: PipelineConfig, limit: Limit) -> tuple[Sequence[Finding], bool]:
-    """From the name of the worker to what answers there; whether it may be greeted."""
-    url = _url(config)
-    if not url:
-        return [], False
-    address = network.Address.of(url)
-    finding, addresses = network.check_name(address, limit=limit)
-    findings = [finding]
-    if addresses:
-        finding, found = network.check_port(address, addresses, limit=limit)
-        findings.append(finding)
-        if found:
-            findings.append(network.check_answer(address, found))
-    if findings[-1].level is Level.FAIL:
-        return [*findings, *_not_checked(findings[-1].layer)], False
-    return findings, True
-
-
-def _not_checked(failed: str) -> list[Finding]:
-    """The layers of a link behind the one that failed."""
-    behind = _LINK_LAYERS[_LINK_LAYERS.index(failed) + 1 :]
-    return [skipped(layer, why=f"{failed} failed") for layer in behind]
-
-
-def _far(
-    config: PipelineConfig, seen: Sequence[Seen], *, fps: float, gently: bool, limit: Limit
-) -> Iterator[Finding | Welcome]:
-    with far.visit(config, _url(config), agent=_agent(config)) as met:
-        findings, welcome = far.check_hello(config, met, limit=limit)
-        yield from findings
-        if welcome is None:
-            yield from _not_checked(findings[-1].layer)
-            return
-        yield welcome
-        finding, rtt_us = far.check_rtt(config, met, limit=limit)
-        yield finding
-        if rtt_us is None:
-            yield from _not_checked("rtt")
-            return
-        if not seen:
-            yield from (skipped(layer, why="no stream gave a picture") for layer in ("bandwidth", "deadline"))
-            return
-        payload = None
-        for said in _encoded(config, seen[0], welcome):
-            if isinstance(said, _Payload):
-                payload = said
+def _links(
+    config: PipelineConfig,
+    ways: Mapping[str, tuple[Sequence[Finding], bool]],
+    seen: Sequence[Seen],
+    *,
+    fps: float,
+    gently: bool,
+    limit: Limit,
+) -> Iterator[Finding | tuple[str, Welcome]]:
+    """One link after the other, so that none is measured while another sends; each welcome with the name of its link.
+    A layer carries that name where there are several."""
+    several = len(ways) > 1
+    for name, (found, reached) in ways.items():
+        told: list[Iterable[Finding | Welcome]] = [found]
+        if reached:
+            told.append(way.greet(config, config.links[name].url, seen, fps=fps, gently=gently, limit=limit))
+        for said in chain.from_iterable(told):
+            if isinstance(said, Welcome):
+                yield name, said
             else:
-                yield said
-        if payload is None:
-            yield from (skipped(layer, why="no payload could be made") for layer in ("bandwidth", "deadline"))
-            return
-        finding, rate = far.check_bandwidth(
-            met,
-            welcome=welcome,
-            rtt_us=rtt_us,
-            frame_bytes=payload.size_bytes,
-            fps=fps,
-            gently=gently,
-            limit=limit,
-        )
-        yield finding
-        if rate is None:
-            yield skipped("deadline", why="the bandwidth is not known")
-            return
-        yield far.check_deadline(
-            config, rtt_us=rtt_us, rate=rate, frame_bytes=payload.size_bytes, encode_us=payload.encode_us
-        )
+                yield replace(said, layer=f"{said.layer} {name}") if several else said
 
 
-def _encoded(config: PipelineConfig, stream: Seen, welcome: Welcome) -> Iterator[Finding | _Payload]:
-    """The first picture as the first rung of the ladder makes it, against the worker's limits."""
-    step = config.scheduler.ladder[0]
-    model = welcome.models[0]
-    size = rung_of(step).size_px(stream.size_px, (model.input_width_px, model.input_height_px))
-    try:
-        codec: Codec = CODECS[step.codec].resolve().from_config(step)
-        begun_us = monotonic_us()
-        data, encoding = within(
-            _ENCODE_WITHIN_S,
-            lambda: codec.encode(stream.picture, quality=step.wire_quality, size=size),
-            what="encoding",
-        )
-    except Exception as error:  # noqa: BLE001 - whatever a codec throws is what is to be told
-        yield fail("payload", words=words_of(error), advice="choose another codec in scheduler.ladder")
+def _accord(welcomes: Mapping[str, Welcome]) -> Iterator[Finding]:
+    """Whether the workers of several links may be used side by side."""
+    if len(welcomes) < 2:
         return
-    encode_us = monotonic_us() - begun_us
-    words = f"{step.codec} {encoding.width_px}x{encoding.height_px}: {len(data) / 1000:.1f} kB in {encode_us / 1000:.1f} ms"
-    if len(data) > welcome.limits.message_bytes:
-        words += f", the worker takes {welcome.limits.message_bytes / 1000:.0f} kB"
-        advice = "lower quality or scale, or raise limits.message of the worker"
-        yield fail("payload", words=words, advice=advice)
+    accord = Accord()
+    against = []
+    for name, welcome in welcomes.items():
+        words = accord.about_store(welcome)
+        if not words and welcome.models:
+            words = accord.about_model(name, welcome.models[0])
+            accord.joined(name, welcome.models[0])
+        if words:
+            against.append(f"link {name}: {words.partition(':')[0]}")
+    if against:
+        advice = "an agent uses the first of them alone: give all workers one store.url and one model"
+        yield fail("links", words="; ".join(against), advice=advice)
         return
-    yield ok("payload", words=words)
-    yield _Payload(size_bytes=len(data), encode_us=encode_us)
-
-
-def _agent(config: PipelineConfig) -> str:
-    """The name this agent has, or would have."""
-    if config.agent is not None:
-        return config.agent
-    try:
-        return (config.state_dir / "agent").read_text().strip() or "gateway"
-    except OSError:
-        return "gateway"
+    yield ok("links", words=f"{', '.join(welcomes)} lead to workers of one record store with one model")

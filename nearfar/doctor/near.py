@@ -9,13 +9,14 @@ from nearfar.bounded import LateError, within
 from nearfar.doctor.finding import Finding, fail, ok, skipped, warn, words_of
 from nearfar.doctor.limits import Limit, as_asked
 from pipelines.detectors.base import CancelToken, Detector
-from pipelines.detectors.kinds import DETECTORS
+from pipelines.detectors.kinds import DETECTORS, DetectorConfig, at_input
 from pipelines.labels import LabelSpace
 from pipelines.runtime import monotonic_us
 from pipelines.windows import quantile
 
 LOAD_WITHIN_S = 4.0
 RUN_WITHIN_S = 3.0
+_HELPS = 0.9
 _FULL = 0.8
 """Of one core; above it nothing is left for capture, codecs and links on the same one."""
 
@@ -71,7 +72,36 @@ def check_near(
         yield fail("near", words=words, advice="use a smaller near.detector.input, or a later deadline")
     else:
         yield ok("near", words=words)
+    if config.near.smaller is not None:
+        smaller = at_input(chosen, config.near.smaller.input)
+        yield _smaller(smaller, size_px, full_us=cost.p50_us, limit=limit)
     yield cost
+
+
+def _smaller(chosen: DetectorConfig, size_px: tuple[int, int], *, full_us: int, limit: Limit) -> Finding:
+    """Whether the second input runs, and is enough quicker to be of use."""
+    token = CancelToken()
+
+    def measured() -> tuple[str, list[int]]:
+        detector: Detector = DETECTORS.build(chosen)
+        width_px, height_px = size_px
+        runs = warm_up(detector, width_px=width_px, height_px=height_px, clock_us=monotonic_us, cancel=token)
+        return detector.name, runs
+
+    try:
+        name, runs = within(limit(LOAD_WITHIN_S + RUN_WITHIN_S), measured, what="the smaller input")
+    except LateError as error:
+        token.cancel()
+        return warn("near.smaller", words=f"{error}: its cost is not known")
+    except Exception as error:  # noqa: BLE001 - as above
+        advice = "choose an input the file runs at, or leave near.smaller out"
+        return fail("near.smaller", words=words_of(error), advice=advice)
+    p50_us = int(quantile(runs, 0.5))
+    words = f"{name} runs in {p50_us / 1000:.1f} ms"
+    if p50_us >= _HELPS * full_us:
+        advice = "choose a smaller input, or leave near.smaller out"
+        return warn("near.smaller", words=f"{words}: hardly quicker than the full input", advice=advice)
+    return ok("near.smaller", words=words)
 
 
 def check_cpu(cost: NearCost | None, *, fps: float, cores: float, unseen: int = 0) -> Finding:

@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 
 from edge.config import PipelineConfig
-from edge.sinks.kinds import SOCKET_PATH_BYTES, JsonlSinkConfig, SocketSinkConfig
+from edge.sinks.kinds import SOCKET_PATH_BYTES, JsonlSinkConfig, SocketSinkConfig, StdoutSinkConfig
 from nearfar.bounded import within
 from nearfar.doctor.finding import Finding, fail, ok, words_of
 from nearfar.doctor.limits import Limit, as_asked
+from nearfar.doctor.receivers import check_receiver
 from nearfar.paths import shown
 
 WITHIN_S = 1.0
@@ -22,21 +23,25 @@ WITHIN_S = 1.0
 def check_sinks(config: PipelineConfig, *, runs: bool, limit: Limit = as_asked) -> Iterator[Finding]:
     """One finding a sink, in order; `runs`: an agent runs already, so a socket that is served is its own."""
     for index, sink in enumerate(config.sinks):
-        layer, choose = f"sink {sink.kind}", f"choose another path in sinks.{index}.path, or mend this one"
-        look: Callable[[], tuple[str, bool]]
-        if isinstance(sink, JsonlSinkConfig):
-            path, look = sink.path, partial(_file, sink.path)
-        elif isinstance(sink, SocketSinkConfig):
-            path, look = sink.path, partial(_socket, sink.path, runs=runs)
-        else:
+        layer = f"sink {sink.name or sink.kind}"
+        if isinstance(sink, StdoutSinkConfig):
             yield ok(layer, words="standard output")
-            continue
-        try:
-            said, wrong = within(limit(WITHIN_S), look, what="the disk")
-        except Exception as error:  # noqa: BLE001 - whatever a file system says is what is to be told
-            said, wrong = words_of(error), True
-        words = f"{shown(path)}: {said}"
-        yield fail(layer, words=words, advice=choose) if wrong else ok(layer, words=words)
+        elif isinstance(sink, JsonlSinkConfig):
+            yield _path(layer, index, sink.path, partial(_file, sink.path), limit)
+        elif isinstance(sink, SocketSinkConfig):
+            yield _path(layer, index, sink.path, partial(_socket, sink.path, runs=runs), limit)
+        else:
+            yield check_receiver(sink, layer=layer, limit=limit)
+
+
+def _path(layer: str, index: int, path: Path, look: Callable[[], tuple[str, bool]], limit: Limit) -> Finding:
+    try:
+        said, wrong = within(limit(WITHIN_S), look, what="the disk")
+    except Exception as error:  # noqa: BLE001 - whatever a file system says is what is to be told
+        said, wrong = words_of(error), True
+    words = f"{shown(path)}: {said}"
+    choose = f"choose another path in sinks.{index}.path, or mend this one"
+    return fail(layer, words=words, advice=choose) if wrong else ok(layer, words=words)
 
 
 def _file(path: Path) -> tuple[str, bool]:

@@ -52,6 +52,7 @@ _PART_OF = {
     "worker_other": "queue",
     "decode": "decode",
     "detect": "detect",
+    "track": "detect",
     "release": "return",
     "hold": "hold",
     "commit": "commit",
@@ -61,9 +62,11 @@ _UNEXPLAINED = PARTS.index("unexplained")
 
 
 def parts_of(timing: Mapping[str, float]) -> list[float]:
-    """ms per part of PARTS; what this version does not know is unexplained."""
+    """ms per part of PARTS; what this version does not know is unexplained. The age of a tracked answer is no part."""
     parts = [0.0] * len(PARTS)
     for name, ms in timing.items():
+        if name == "age":
+            continue
         parts[_PART_INDEX.get(name, _UNEXPLAINED)] += number(ms)
     return parts
 

@@ -1,9 +1,10 @@
-"""`link.jsonl` as columns: the state of the link and its round trips over time."""
+"""`link.jsonl` as columns: the state of each link and its round trips over time."""
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinkHistory:
-    """N looks at the link. `rtt_ms` is NaN where none was measured; `state` indexes STATES. The band is None
+    """N looks at one link. `rtt_ms` is NaN where none was measured; `state` indexes STATES. The band is None
     when there is no line that says it."""
 
     name: str
@@ -36,7 +37,6 @@ class LinkHistory:
     reasons: tuple[str, ...]
     fall_back_above_ms: float | None
     return_below_ms: float | None
-    damaged: int
 
     def __len__(self) -> int:
         return len(self.unix_ms)
@@ -60,42 +60,53 @@ class LinkHistory:
                 begun = i
 
 
-def read_link(path: Path) -> LinkHistory:
-    """The history in a run directory's `link.jsonl`; an empty one if there is no such file. Raises OSError."""
-    at: list[float] = []
-    rtt_ms: list[float] = []
-    state: list[int] = []
-    reasons: list[str] = []
-    name = ""
+@dataclass(slots=True)
+class _Looks:
+    """What the lines of one link said, in their order."""
+
+    at: list[float] = field(default_factory=list)
+    rtt_ms: list[float] = field(default_factory=list)
+    state: list[int] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
     band: tuple[float, float] | None = None
+
+    def add(self, line: Any) -> None:
+        """Raises what a line that is none raises."""
+        at_ms = unix_ms(line["unix_ms"])
+        rtt = float("nan") if line["rtt_ms"] is None else number(line["rtt_ms"])
+        looked = 2 if not line["connected"] else int(not line["in_budget"])
+        self.band = self.band or (number(line["fall_back_above_ms"]), number(line["return_below_ms"]))
+        reason = str(line["reason"])
+        self.at.append(at_ms)
+        self.rtt_ms.append(rtt)
+        self.state.append(looked)
+        self.reasons.append(reason)
+
+    def history(self, name: str) -> LinkHistory:
+        times = mended(np.array(self.at, np.float64))
+        order = np.argsort(times, kind="stable")
+        return LinkHistory(
+            name=name,
+            unix_ms=times[order],
+            rtt_ms=np.array(self.rtt_ms, np.float64)[order],
+            state=np.array(self.state, np.uint8)[order],
+            reasons=tuple(self.reasons[i] for i in order),
+            fall_back_above_ms=None if self.band is None else self.band[0],
+            return_below_ms=None if self.band is None else self.band[1],
+        )
+
+
+def read_links(path: Path) -> tuple[tuple[LinkHistory, ...], int]:
+    """The history of each link in a run directory's `link.jsonl`, in the order in which they appear, and how many lines
+    are damaged; none if there is no such file. Raises OSError."""
+    looks: dict[str, _Looks] = {}
     damaged = 0
     if path.exists():
         with path.open("rb") as file:
             for text in file:
                 try:
                     line = json.loads(text)
-                    at_ms = unix_ms(line["unix_ms"])
-                    rtt = float("nan") if line["rtt_ms"] is None else number(line["rtt_ms"])
-                    looked = 2 if not line["connected"] else int(not line["in_budget"])
-                    band = band or (number(line["fall_back_above_ms"]), number(line["return_below_ms"]))
-                    name = name or str(line["link"])
-                    reason = str(line["reason"])
+                    looks.setdefault(str(line["link"]), _Looks()).add(line)
                 except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
                     damaged += 1
-                    continue
-                at.append(at_ms)
-                rtt_ms.append(rtt)
-                state.append(looked)
-                reasons.append(reason)
-    times = mended(np.array(at, np.float64))
-    order = np.argsort(times, kind="stable")
-    return LinkHistory(
-        name=name,
-        unix_ms=times[order],
-        rtt_ms=np.array(rtt_ms, np.float64)[order],
-        state=np.array(state, np.uint8)[order],
-        reasons=tuple(reasons[i] for i in order),
-        fall_back_above_ms=None if band is None else band[0],
-        return_below_ms=None if band is None else band[1],
-        damaged=damaged,
-    )
+    return tuple(found.history(name) for name, found in looks.items() if found.at), damaged

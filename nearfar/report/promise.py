@@ -139,7 +139,7 @@ def _notes(run: Run) -> tuple[str, ...]:
         said.append(f"Of the demo's {len(run.checks)} checks {fallen} did not hold; they are listed below.")
     if damaged := run.frames.damaged:
         said.append(f"{damaged:,} damaged or cut-off lines of frames.jsonl were skipped.")
-    if damaged := run.link.damaged:
+    if damaged := run.links_damaged:
         said.append(f"{damaged:,} damaged or cut-off lines of link.jsonl were skipped.")
     if waiting := run.count("outbox", "pending"):
         said.append(

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar.report.axis import Axis
 from nearfar.report.frames import Frames, OnTime, read_frames
-from nearfar.report.links import LinkHistory, read_link
+from nearfar.report.links import LinkHistory, read_links
 from nearfar.report.numbers import unix_ms
 from pipelines.errors import ConfigError
 
@@ -52,7 +53,8 @@ class Run:
 
     path: Path
     frames: Frames
-    link: LinkHistory
+    links: tuple[LinkHistory, ...]
+    links_damaged: int
     summary: dict[str, Any] | None
     summary_damaged: bool
     phases: tuple[Phase, ...]
@@ -68,13 +70,16 @@ class Run:
 
     @property
     def start_ms(self) -> float:
-        firsts = [float(times[0]) for times in (self.frames.unix_ms, self.link.unix_ms) if len(times)]
-        return min(firsts, default=0.0)
+        return min((float(times[0]) for times in self._times), default=0.0)
 
     @property
     def end_ms(self) -> float:
-        lasts = [float(times[-1]) for times in (self.frames.unix_ms, self.link.unix_ms) if len(times)]
-        return max(lasts, default=0.0)
+        return max((float(times[-1]) for times in self._times), default=0.0)
+
+    @property
+    def _times(self) -> list[NDArray[np.float64]]:
+        columns = [self.frames.unix_ms, *(link.unix_ms for link in self.links)]
+        return [times for times in columns if len(times)]
 
     @property
     def axis(self) -> Axis:
@@ -126,10 +131,12 @@ def read_run(path: Path) -> Run:
         )
     try:
         summary, summary_damaged = _summary(path / "summary.json")
+        links, links_damaged = read_links(path / "link.jsonl")
         return Run(
             path=path,
             frames=read_frames(path / "frames.jsonl"),
-            link=read_link(path / "link.jsonl"),
+            links=links,
+            links_damaged=links_damaged,
             summary=summary,
             summary_damaged=summary_damaged,
             phases=tuple(_phases(path / "phases.json")),

@@ -79,12 +79,12 @@ def outbox_rows(run: Run) -> list[Row]:
 
 
 def stream_rows(run: Run) -> list[Row]:
-    """Stream, frames, on time, far, near, missed, shed, gated, p50, p99."""
+    """Stream, frames, on time, far, near, tracked, missed, shed, gated, p50, p99."""
     frames = run.frames
     rows = []
     for number, name in enumerate(frames.streams):
         of = frames.stream == number
-        by = [int(np.count_nonzero(of & frames.of(o))) for o in ("far", "near", "missed", "shed", "gated")]
+        by = [int(np.count_nonzero(of & frames.of(o))) for o in OUTCOMES]
         timely = frames.timely(of)
         latency = frames.latency_ms[of & frames.answered]
         p50, p99 = np.quantile(latency, [0.5, 0.99]) if len(latency) else (np.nan, np.nan)
@@ -133,8 +133,11 @@ def byte_rows(run: Run) -> list[Row]:
             ("every frame, sent the same way", _bytes(everything)),
             ("sent of that", percent(total, everything)),
         ]
-    if (up := run.said("link", "bytes_up")) is not None:
-        rows.append(("all bytes up, with protocol and backfill", _bytes(up)))
+    ups = {name: run.count("links", name, "bytes_up") for name in run.section("links")}
+    if ups:
+        each = ", ".join(f"{name} {_bytes(up)}" for name, up in ups.items()) if len(ups) > 1 else ""
+        all_up = _bytes(sum(ups.values()))
+        rows.append(("all bytes up, with protocol and backfill", f"{all_up} ({each})" if each else all_up))
     return [Row(cells=row) for row in rows]
 
 
@@ -151,9 +154,11 @@ def fact_rows(run: Run) -> list[Row]:
         ("policy", " · ".join(w for w in (facts.get("policy"), _hedge(facts)) if w)),
         ("streams", "; ".join(_streams(run.section("facts", "streams").items()))),
         ("near model", _model(run.section("facts", "near"))),
+        ("near, smaller", facts.get("near_smaller")),
+        ("tracker", facts.get("tracker")),
         ("far model", _model(run.section("facts", "far"))),
         ("pictures", "; ".join(_rungs(facts.get("ladder")))),
-        ("link", ", ".join(f"{name}: {url}" for name, url in run.section("facts", "links").items())),
+        ("links", ", ".join(f"{name}: {url}" for name, url in run.section("facts", "links").items())),
         ("machine", machine.get("host")),
         ("system", machine.get("system")),
         ("processor", _processor(machine)),
@@ -168,7 +173,8 @@ def _from_worst(run: Run, key: str) -> str:
 
 
 def _band(run: Run) -> str:
-    above, below = run.link.fall_back_above_ms, run.link.return_below_ms
+    said = run.links[0] if run.links else None
+    above, below = (said.fall_back_above_ms, said.return_below_ms) if said is not None else (None, None)
     facts = run.section("facts")
     above = facts.get("fall_back_above_ms") if above is None else above
     below = facts.get("return_below_ms") if below is None else below

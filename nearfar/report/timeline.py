@@ -1,4 +1,4 @@
-"""The decision timeline: who answered each frame, how long it took, the round trip in its band, the link's state.
+"""The decision timeline: who answered each frame, how long it took, the round trips in their band, the links' states.
 
 Four plots over one time axis, as plain plotly JSON; colours are names (`@far`) that the page resolves.
 """
@@ -19,7 +19,7 @@ Figure = dict[str, Any]
 MOST_POINTS = 4000
 _MOST_ODD_POINTS = 1500
 _ODD = ("tracked", "missed")
-_DOMAINS = {"y": (0.73, 1.0), "y2": (0.40, 0.67), "y3": (0.11, 0.34), "y4": (0.0, 0.05)}
+_DOMAINS = {"y": (0.73, 1.0), "y2": (0.40, 0.67), "y3": (0.13, 0.34), "y4": (0.0, 0.08)}
 _WITHOUT_LINK = {"y": (0.57, 1.0), "y2": (0.0, 0.49)}
 
 
@@ -29,11 +29,10 @@ def timeline(run: Run) -> Figure | None:
         return None
     axis = run.axis
     traces = [*_decisions(run, axis), *_latencies(run, axis)]
-    domains = _DOMAINS if len(run.link) else _WITHOUT_LINK
-    shapes, notes = link_plot.band(run.link)
-    if len(run.link):
-        traces += link_plot.round_trips(run.link, axis)
-        traces += link_plot.states(run.link, axis, end_ms=run.end_ms)
+    domains = _DOMAINS if run.links else _WITHOUT_LINK
+    shapes, notes = link_plot.band(run.links)
+    traces += link_plot.round_trips(run.links, axis)
+    traces += link_plot.states(run.links, axis, end_ms=run.end_ms)
     if run.deadline_ms is not None:
         shapes.append(across(yref="y2", y=run.deadline_ms, color="@bad"))
         notes.append(beside(yref="y2", y=run.deadline_ms, text="deadline"))
@@ -76,12 +75,12 @@ def _layout(run: Run, axis: Axis, domains: dict[str, tuple[float, float]]) -> Fi
         }
     if "y4" in domains:
         layout["yaxis4"] |= {
-            "range": [-1, 1],
-            "showticklabels": False,
+            "range": [0.5 - len(run.links), 0.5],
             "showgrid": False,
             "title": {"text": ""},
+            **link_plot.names_beside(run.links),
         }
-        layout["yaxis3"]["range"] = [0, link_plot.round_trip_cap(run.link)]
+        layout["yaxis3"]["range"] = [0, link_plot.round_trip_cap(run.links)]
     top = _latency_cap(run)
     layout["yaxis2"]["range"] = [0, top]
     return layout

@@ -33,6 +33,7 @@ COLUMNS = (
     Column("F1", "f1", 4),
     Column("far %", "far", 1, percent=True),
     Column("near %", "near", 1, percent=True),
+    Column("tracked %", "tracked", 1, percent=True),
     Column("missed %", "missed", 2, percent=True),
     Column("shed %", "shed", 2, percent=True),
     Column("kB/frame", "kb_per_frame", 2),

@@ -75,8 +75,8 @@ class Gateway:
         due_us = self._scheduler.next_us()
         if not self._waiting:
             return due_us
-        margin_us = self._scheduler.wake_up.margin_us
-        ups = [self._world.captured_us(k) + self._deadline_us - margin_us for k in self._waiting.values()]
+        waits_until_us, captured_us = self._scheduler.waits_until_us, self._world.captured_us
+        ups = [waits_until_us(k, captured_us(k) + self._deadline_us) for k in self._waiting.values()]
         later = [up_us for up_us in ups if up_us > self._clock.now_us]
         return min([*later, *([] if due_us is None else [due_us])], default=None)
 
@@ -167,22 +167,25 @@ class Gateway:
         now_us = self._clock.now_us
         if small:
             self._small.add(key)
+        else:
+            self._small.discard(key)
         run_us = self._world.small_near_us(key) if small else self._world.near_us(key)
-        self._near = (key, now_us, False)
-        self._clock.at(now_us + run_us, lambda: self._near_over(key, run_us, Status.OK))
+        self._near = started = (key, now_us, False)
+        self._clock.at(now_us + run_us, lambda: self._near_over(started, run_us, Status.OK))
 
     def _cancel_near(self, key: Key) -> None:
         if self._near is None or self._near[0] != key or self._near[2]:
             return
         start_us = self._near[1]
-        self._near = (key, start_us, True)
+        stopped = self._near = (key, start_us, True)
         stop_us = self._clock.now_us + self._world.scenario.cancel_us
-        self._clock.at(stop_us, lambda: self._near_over(key, stop_us - start_us, None))
+        self._clock.at(stop_us, lambda: self._near_over(stopped, stop_us - start_us, None))
 
-    def _near_over(self, key: Key, run_us: int, status: Status | None) -> None:
-        """Whichever of its end and its cancellation comes first."""
-        if self._near is None or self._near[0] != key:
+    def _near_over(self, run: tuple[Key, int, bool], run_us: int, status: Status | None) -> None:
+        """Whichever of its end and its cancellation comes first; a frame may have a second run, at the smaller input."""
+        if self._near is None or self._near[:2] != run[:2]:
             return
+        key = run[0]
         self._near = None
         self._outcome.near_us += run_us
         self.do(

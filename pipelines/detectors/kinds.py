@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from pipelines.blocks import Block, InputFile, Sha256, Words
 from pipelines.registry import Family, Kind
-from pipelines.units import Duration, Extent, Fraction, duration
+from pipelines.units import Duration, Extent, Fraction, Microseconds, duration
 
 MOST_INPUT_PX = 4096
 MOST_LABELS = 65_535
@@ -96,6 +96,20 @@ class SyntheticDetectorConfig(Block):
 DetectorConfig = Annotated[
     CenterFaceConfig | YunetConfig | YoloxConfig | SyntheticDetectorConfig, Field(discriminator="kind")
 ]
+
+
+def at_input(config: DetectorConfig, size_px: tuple[int, int]) -> DetectorConfig:
+    """The same detector at another input (width_px, height_px); a synthetic one is slower or faster by its pixels.
+
+    Raises pydantic's ValidationError for an input this kind does not take.
+    """
+    said: dict[str, object] = {name: getattr(config, name) for name in config.model_fields_set}
+    said["input"] = size_px
+    if isinstance(config, SyntheticDetectorConfig):
+        pixels, other = config.input[0] * config.input[1], size_px[0] * size_px[1]
+        said["delay"] = Microseconds(config.delay * other // pixels)
+    return type(config).model_validate(said)
+
 
 DETECTORS = Family(
     "detector",

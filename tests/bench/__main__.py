@@ -1,10 +1,14 @@
-"""Runs every benchmark and rewrites the tables of docs/benchmarks.md."""
+"""Runs every benchmark and rewrites the tables of docs/benchmarks.md.
+
+`scenarios` takes hours, root and a quiet machine: it runs apart, and `--scenarios RUNS` only writes its table.
+"""
 
 import argparse
 import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,10 @@ BENCHMARKS = (
     "transport",
     "camera",
     "postprocess",
+    "tracker",
     "socket_sink",
+    "queue_sink",
+    "store",
     "demo",
 )
 PAGE = Path("docs/benchmarks.md")
@@ -42,20 +49,35 @@ def replace_table(page: str, name: str, text: str) -> str:
     return f"{before}{begin}\n{text}\n{end}{after}"
 
 
-def without_place(page: str) -> list[str]:
-    """Benchmarks whose table has no place in `page`: both markers, once each, in their order."""
+def without_place(page: str, names: Sequence[str] = BENCHMARKS) -> list[str]:
+    """Those of `names` whose table has no place in `page`: both markers, once each, in their order."""
     found = []
-    for name in BENCHMARKS:
+    for name in names:
         begin, end = BEGIN.format(name), END.format(name)
         if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
             found.append(name)
     return found
 
 
+def write_scenarios(runs: Path) -> None:
+    """The table of the runs in a file of `tests.bench.scenarios`, into the page."""
+    from tests.bench.scenarios import report  # noqa: PLC0415 - nothing else here needs what it loads
+    from tests.bench.scenarios.results import Results  # noqa: PLC0415
+
+    page = PAGE.read_text()
+    if without_place(page, ("scenarios",)):
+        sys.exit(f"{PAGE} has no place for scenarios")
+    PAGE.write_text(replace_table(page, "scenarios", report.markdown(Results(runs))))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--scenarios", type=Path, metavar="RUNS", help="only write the table of these runs")
     arguments = parser.parse_args()
+    if arguments.scenarios is not None:
+        write_scenarios(arguments.scenarios)
+        return
     failed = []
     page = PAGE.read_text()
     if missing := without_place(page):  # said before an hour is spent on figures nobody would see

@@ -133,7 +133,7 @@ def figures(store: RecordStore, *, count: int, seconds: float) -> dict[str, Any]
     store.commit(given=old, now_unix_us=1)
     retention = Retention(store, None)
     pruned: list[int] = []
-    thread, stop = beside(lambda: pruned.append(retention.prune(1_000).records), 0.2)
+    thread, stop = beside(lambda: pruned.append(retention.prune(1_000).records), 0.1)
     try:
         found["ack_while_pruning_ms"] = summary_ms(acks(store, seconds, 30_000_000))
     finally:

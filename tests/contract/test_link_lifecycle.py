@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from edge.links.base import Connected, Disconnected, Dropped, Received, Refused, Sent
+from protos.wire.bulk import BulkBatch
 from protos.wire.messages import ToWorker
 from protos.wire.session import Error, Goodbye, Hello, Lane, Ping, Pong, RejectReason
 from tests.support.endpoints import WELCOME, ScriptedSession
@@ -110,6 +111,22 @@ def test_a_fresh_connection_takes_over_from_a_silent_one_and_both_are_heard(hous
         lambda: [e.connection for e in house.all(Received) if isinstance(e.message, Pong)] == [first],
         what="the late reply on the old connection",
     )
+    assert house.all(Disconnected) == []
+
+
+def test_a_fresh_connection_of_the_bulk_lane_leaves_the_live_lane_alone(house: House) -> None:
+    house.connect()
+    (old,) = house.worker.on(Lane.BULK)
+    old.deaf = True
+    house.link.open_fresh(Lane.BULK)
+    house.wait(Connected, 2, lane=Lane.BULK)
+    assert len(house.all(Connected, Lane.LIVE)) == 1
+    assert house.link.send(BulkBatch(batch=7), lane=Lane.BULK) is Sent.ACCEPTED
+    fresh = house.worker.on(Lane.BULK)[1]
+    eventually(
+        lambda: any(isinstance(m, BulkBatch) for m in fresh.received), what="the batch on the fresh one"
+    )
+    assert not any(isinstance(m, BulkBatch) for m in old.received)
     assert house.all(Disconnected) == []
 
 

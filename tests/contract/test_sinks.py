@@ -8,8 +8,8 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,10 +17,14 @@ import pytest
 from edge.frame_lines import answer_line
 from edge.sinks.base import Sink, SinkThread
 from edge.sinks.kinds import SINKS
+from edge.sinks.resequencer import Resequencer
 from edge.sinks.stdout import StdoutSink
 from pipelines.result import AnsweredBy, Status
 from tests.support.answers import answer
+from tests.support.broker import Broker, Subscriber
 from tests.support.eventually import eventually
+from tests.support.receiver import Receiver
+from tests.support.sinks import sink
 
 Lines = list[dict[str, Any]]
 
@@ -40,8 +44,8 @@ class House:
 @contextlib.contextmanager
 def jsonl(root: Path) -> Iterator[House]:
     path = root / "new" / "answers.jsonl"
-    sink = SINKS.build(SimpleNamespace(kind="jsonl", path=path))
-    yield House(sink, lambda: parsed(path.read_bytes()))
+    made = sink(root, kind="jsonl", path=path)
+    yield House(made, lambda: parsed(path.read_bytes()), {"rotated": 0, "reopened": 0})
 
 
 @contextlib.contextmanager
@@ -54,11 +58,11 @@ def stdout(root: Path) -> Iterator[House]:
 @contextlib.contextmanager
 def unix_socket(root: Path) -> Iterator[House]:
     path = root / "new" / "s"
-    sink = SINKS.build(SimpleNamespace(kind="socket", path=path, mode="0660"))
+    made = sink(root, kind="socket", path=path)
     with socket.socket(socket.AF_UNIX) as reader:
         reader.connect(os.fspath(path))
         reader.setblocking(False)
-        eventually(lambda: sink.readers == 1, what="the reader")
+        eventually(lambda: made.readers == 1, what="the reader")
         read = bytearray()
 
         def lines() -> Lines:
@@ -67,7 +71,46 @@ def unix_socket(root: Path) -> Iterator[House]:
                     read.extend(data)
             return parsed(bytes(read))
 
-        yield House(sink, lines, {"readers": 1, "missed_by_readers": 0, "turned_away": 0})
+        yield House(made, lines, {"readers": 1, "missed_by_readers": 0, "turned_away": 0})
+
+
+def without_id(messages: Lines) -> Lines:
+    """What a queueing sink sends, as the others write it; the id is the identity as one word."""
+    out = []
+    for message in messages:
+        line = dict(message)
+        assert line.pop("id") == f"{line['agent']}/{line['run']}/{line['stream']}/{line['seq']}"
+        out.append(line)
+    return out
+
+
+def wear_less(counts: dict[str, int]) -> dict[str, int]:
+    """Without what a durable queue wrote to the disk, which is what SQLite makes of it."""
+    return {name: count for name, count in counts.items() if name != "flash_bytes"}
+
+
+DELIVERED = {"waiting": 0, "inherited": 0, "delivered": 1, "refused": 0, "evicted": 0, "set_aside": 0}
+DELIVERED |= {"abandoned": 0, "sheltered": 0, "retries": 0}
+
+
+@contextlib.contextmanager
+def webhook(root: Path, *, durable: bool = False) -> Iterator[House]:
+    with Receiver() as receiver:
+        made = sink(root, kind="webhook", url=receiver.url, durable=durable)
+        try:
+            yield House(made, lambda: without_id(list(receiver.taken)), DELIVERED)
+        finally:
+            made.close()
+
+
+@contextlib.contextmanager
+def mqtt(root: Path, *, durable: bool = False) -> Iterator[House]:
+    with Broker(root) as broker, Subscriber(broker, "nearfar/+/+") as subscriber:
+        made = sink(root, kind="mqtt", url=broker.url, durable=durable)
+        try:
+            yield House(made, lambda: without_id(subscriber.answers), DELIVERED)
+        finally:
+            made.close()
 
 
 def wait_lines(house: House, count: int) -> None:
@@ -79,10 +122,19 @@ def parsed(data: bytes) -> Lines:
     return [json.loads(line) for line in data.splitlines(keepends=True) if line.endswith(b"\n")]
 
 
-PLACES = {"jsonl": jsonl, "stdout": stdout, "socket": unix_socket}
+MOSQUITTO = pytest.mark.service("mosquitto")
+PLACES: dict[str, Callable[[Path], contextlib.AbstractContextManager[House]]] = {
+    "jsonl": jsonl,
+    "stdout": stdout,
+    "socket": unix_socket,
+    "webhook": webhook,
+    "webhook durable": partial(webhook, durable=True),
+    "mqtt": mqtt,
+    "mqtt durable": partial(mqtt, durable=True),
+}
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=[pytest.param(name, marks=MOSQUITTO if "mqtt" in name else ()) for name in PLACES])
 def house(request) -> Iterator[House]:
     # Not tmp_path: a socket's path must be short.
     with tempfile.TemporaryDirectory() as root, PLACES[request.param](Path(root)) as made:
@@ -93,7 +145,7 @@ def house(request) -> Iterator[House]:
 
 
 def test_every_kind_of_sink_is_in_this_suite():
-    assert set(PLACES) == {kind.name for kind in SINKS}
+    assert {name.partition(" ")[0] for name in PLACES} == {kind.name for kind in SINKS}
 
 
 def test_an_answer_is_one_line_with_everything_in_it(house):
@@ -144,4 +196,22 @@ def test_it_counts_what_its_kind_has_to_count_and_nothing_else(house):
     house.sink.write(answer(1))
     house.sink.flush()
     wait_lines(house, 1)
-    assert house.sink.counts() == house.counts
+    eventually(lambda: wear_less(house.sink.counts()) == house.counts, what="its counts")
+
+
+def test_a_frame_later_than_its_turn_waits_for_the_earlier_one_when_the_order_is_asked_for(house):
+    thread = SinkThread(house.sink, name="any", resequencer=Resequencer())
+    thread.start()
+    patient = {"latency_us": 0, "deadline_us": 60_000_000}
+    for seq in (2, 4, 1):
+        assert thread.offer(answer(seq, **patient))
+    thread.skip("door", 3)
+    eventually(lambda: [x["seq"] for x in house.lines()] == [1, 2, 4], what="the lines in order")
+    assert thread.close(5.0)
+    assert (thread.written, thread.lost) == (3, 0)
+
+
+def test_closing_twice_does_nothing_the_second_time(house):
+    house.sink.write(answer(1))
+    house.sink.close()
+    house.sink.close()

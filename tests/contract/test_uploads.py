@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ def content(seq: int, size: int = 1000) -> bytes:
     return (b"%06d" % seq * (size // 6 + 1))[:size]
 
 
-def offer(seq: int, data: bytes | None = None, **changes: object) -> HavePayload:
+def offer(seq: int, data: bytes | None = None, **changes: Any) -> HavePayload:
     data = content(seq) if data is None else data
     made = HavePayload(
         id=FrameId("gw", RUN, "door", seq),
@@ -98,7 +99,7 @@ def offer(seq: int, data: bytes | None = None, **changes: object) -> HavePayload
         priority=Priority.HIGH,
         hard=True,
     )
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(made, **changes)
 
 
 def kept(rig: Rig, seq: int) -> bytes:
@@ -225,7 +226,7 @@ def test_pieces_of_an_older_offer_are_passed_over(rig: Rig) -> None:
     ],
 )
 def test_a_payload_that_can_never_be_taken_is_refused_in_words_and_holds_up_no_other(
-    rig: Rig, changes: dict[str, object], words: str
+    rig: Rig, changes: dict[str, Any], words: str
 ) -> None:
     up = Uploader(rig)
     need = up.have(offer(1, **changes), offer(2))

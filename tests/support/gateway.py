@@ -54,7 +54,7 @@ class Gateway:
     def _wait_for_the_worker(self) -> None:
         far = self.agent.dispatcher.far
         assert far is not None
-        eventually(lambda: far.connections > 0, 10.0, "a welcome")
+        eventually(lambda: all(port.connections > 0 for port in far), 10.0, "a welcome")
 
     def lines(self) -> list[Line]:
         """Of frames.jsonl, by seq."""

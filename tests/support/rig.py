@@ -21,7 +21,7 @@ from tests.support.eventually import eventually
 WORKER = """\
 version: 1
 name: rig-worker
-state_dir: {root}/worker
+state_dir: {store}
 listen:
   {link}: {{address: "127.0.0.1:{port}"}}
   http: {{address: "127.0.0.1:0"}}
@@ -136,6 +136,7 @@ class Rig:
             "link_port": self.port,
             "link": "zmq",
         } | options
+        self.worker_sets: tuple[str, ...] = ()  # further settings of a worker started from now on
         self.worker: Process | None = None
         self.agent: Process | None = None
         self.seen: list[Answer] = []  # answers of agents that have ended
@@ -146,8 +147,10 @@ class Rig:
 
     def start_worker(self, **changes: Any) -> Process:
         path = self.root / "worker.yaml"
-        path.write_text(WORKER.format(root=self.root, port=self.port, **(self.options | changes)))
-        self.worker = Process(["cloud", str(path)], self.root / "worker.log")
+        wanted = {"store": self.root / "worker"} | self.options | changes
+        path.write_text(WORKER.format(port=self.port, **wanted))
+        sets = [word for item in self.worker_sets for word in ("--set", item)]
+        self.worker = Process(["cloud", str(path), *sets], self.root / "worker.log")
         self._started.append(self.worker)
         return self.worker.wait_ready()
 

@@ -11,6 +11,7 @@ class Switch:
     """Connections go to `target` as it is when they are opened, and end when either side ends."""
 
     def __init__(self) -> None:
+        self._age = 0  # connections of an earlier age are forgotten
         self.target = 0
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._server.getsockname()[1])
@@ -38,6 +39,11 @@ class Switch:
         for thread in self._threads:
             thread.join(5.0)
 
+    def forget(self) -> None:
+        """As a NAT that lost its table: what comes on the connections there are is swallowed, and nobody is told. New
+        ones pass."""
+        self._age += 1
+
     def _accept(self) -> None:
         while True:
             try:
@@ -55,23 +61,24 @@ class Switch:
             contextlib.suppress(OSError),
             socket.create_connection(("127.0.0.1", self.target)) as worker,
         ):
+            born = self._age
             with self._lock:
                 self._open |= {agent, worker}
-            back = threading.Thread(target=_pump, args=(worker, agent), name="switch", daemon=True)
+            back = threading.Thread(target=self._pump, args=(worker, agent, born), name="switch", daemon=True)
             back.start()
-            _pump(agent, worker)
+            self._pump(agent, worker, born)
             back.join()
             with self._lock:
                 self._open -= {agent, worker}
 
-
-def _pump(here: socket.socket, there: socket.socket) -> None:
-    """Bytes from here to there; the end of either ends both, for the thread of the other way as well."""
-    with contextlib.suppress(OSError):
-        while data := here.recv(1 << 16):
-            there.sendall(data)
-    _end(here)
-    _end(there)
+    def _pump(self, here: socket.socket, there: socket.socket, born: int) -> None:
+        """Bytes from here to there; the end of either ends both, for the thread of the other way as well."""
+        with contextlib.suppress(OSError):
+            while data := here.recv(1 << 16):
+                if born == self._age:
+                    there.sendall(data)
+        _end(here)
+        _end(there)
 
 
 def _end(end: socket.socket) -> None:

@@ -82,6 +82,7 @@ class World:
     fresh_reasons: list[str] = field(default_factory=list)
     near_runs: list[tuple[Key, bool]] = field(default_factory=list)
     near_busy: Key | None = None
+    tracks: list[tuple[int, Key]] = field(default_factory=list)
     offloaded: list[tuple[int, Key, bool]] = field(default_factory=list)
     sent_over: list[tuple[int, Key, str]] = field(default_factory=list)
     rungs: dict[Key, int] = field(default_factory=dict)
@@ -147,14 +148,8 @@ class World:
         while True:
             due_us = self.scheduler.next_us()
             event_us = self.clock.next_us()
-            up_us = min(
-                (
-                    self.deadlines[k] - self.scheduler.wake_up.margin_us
-                    for k in self.waiting.values()
-                    if self.deadlines[k] - self.scheduler.wake_up.margin_us > self.now_us
-                ),
-                default=None,
-            )
+            ups = [self.scheduler.waits_until_us(k, self.deadlines[k]) for k in self.waiting.values()]
+            up_us = min((up for up in ups if up > self.now_us), default=None)
             next_us = min((t for t in (due_us, event_us, up_us) if t is not None), default=end_us + 1)
             if next_us > end_us:
                 self.clock.advance(max(self.now_us, end_us))
@@ -224,10 +219,16 @@ class World:
                 self.near_busy = key
                 self.near_runs.append((key, small))
                 run_us = self.small_near_us(now) if small else self.near_us(now)
-                self.at(now + run_us, lambda: self._near_end(key, run_us))
+                run = len(self.near_runs)
+                self._cancelled.discard(key)
+                self.at(now + run_us, lambda: self._near_end(key, run_us, run))
             case actions.CancelNear(key):
                 self._cancelled.add(key)
-                self.at(now + MS, lambda: self._near_end(key, 0))
+                run = len(self.near_runs)
+                self.at(now + MS, lambda: self._near_end(key, 0, run))
+            case actions.Track(key):
+                assert key not in self.given, f"{key} was carried forward after its answer"
+                self.tracks.append((now, key))
             case actions.Give(key, hold=hold):
                 assert key not in self.given, f"{key} was answered twice"
                 assert key not in self.shed_for, f"{key} was shed and answered"
@@ -270,8 +271,8 @@ class World:
         assert key not in self.released, f"{key} was released twice"
         self.released[key] = (self.now_us, self.given[key].by)
 
-    def _near_end(self, key: Key, run_us: int) -> list[actions.Action]:
-        if self.near_busy != key:
+    def _near_end(self, key: Key, run_us: int, run: int) -> list[actions.Action]:
+        if self.near_busy != key or run != len(self.near_runs):
             return []
         self.near_busy = None
         status = None if key in self._cancelled else Status.OK

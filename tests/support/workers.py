@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from cloud.config import PayloadsConfig, StoreConfig
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.models import ModelSpec
 from cloud.service import Service
+from cloud.store.kinds import PayloadsConfig, StoreConfig
 from cloud.store.records import RecordStore, open_store
 from pipelines.codecs.base import Codec, PictureLimits
 from pipelines.detectors.base import CancelToken, Detector

@@ -51,6 +51,7 @@ def faces_worker(root: Path) -> Mapping[str, object]:
 
 PAIRS = [
     Pair("synthetic", "worker-synthetic"),
+    Pair("deliver", "worker-synthetic"),
     Pair("results-only", "worker-synthetic", pictures_leave=False),
     Pair("face-gate", "worker-faces", agent_set=faces, worker_set=faces_worker),
     Pair("compose-gateway", "compose-worker", agent_set=faces, worker_set=faces_worker),
@@ -146,7 +147,7 @@ def start(tmp_path: Path) -> Any:
                 "deadline": "400ms",  # a loaded test machine is no gateway; what is promised by 100 ms is benchmarked
                 "sinks": sinks,
                 **pair.agent_set(tmp_path),
-                **_link(pair.pipeline, zmq_port, grpc_port),
+                **_links(pair.pipeline, zmq_port, grpc_port),
             }
             if pair.camera:
                 server = stack.enter_context(mjpeg(endless))
@@ -186,11 +187,12 @@ def _listeners(recipe: str, zmq_port: int, grpc_port: int) -> dict[str, object]:
     }
 
 
-def _link(recipe: str, zmq_port: int, grpc_port: int) -> dict[str, object]:
-    ((name, link),) = yaml.safe_load((RECIPES / f"{recipe}.yaml").read_text())["links"].items()
-    scheme = link["url"].partition("://")[0]
-    port = {"zmq": zmq_port, "grpc": grpc_port}[scheme]
-    return {f"links.{name}.url": f"{scheme}://127.0.0.1:{port}"}
+def _links(recipe: str, zmq_port: int, grpc_port: int) -> dict[str, object]:
+    """Every link of the recipe leads to the one worker; two of them reach it by two addresses."""
+    ports = {"zmq": zmq_port, "grpc": grpc_port}
+    links = yaml.safe_load((RECIPES / f"{recipe}.yaml").read_text())["links"]
+    schemes = {name: link["url"].partition("://")[0] for name, link in links.items()}
+    return {f"links.{name}.url": f"{s}://127.0.0.1:{ports[s]}" for name, s in schemes.items()}
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.pipeline)

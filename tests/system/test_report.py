@@ -97,9 +97,10 @@ def test_the_report_of_a_real_run_tells_what_the_agent_counted(tmp_path: Path) -
     assert {n: run.frames.count(n) for n in ("far", "near")} == {
         n: summary["frames"][n] for n in ("far", "near")
     }
-    assert run.link.name == "cable"
-    assert (run.link.fall_back_above_ms, run.link.return_below_ms) == (200.0, 100.0)
-    states = [s.state for s in run.link.stretches(run.end_ms)]
+    (link,) = run.links
+    assert link.name == "cable"
+    assert (link.fall_back_above_ms, link.return_below_ms) == (200.0, 100.0)
+    states = [s.state for s in link.stretches(run.end_ms)]
     assert states[0] == "no connection"
     assert states[-1] == "in budget"
     assert summary["facts"]["far"]["name"] == "thing"

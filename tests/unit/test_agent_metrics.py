@@ -12,6 +12,10 @@ from edge.outbox.oldest import oldest_age_us
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.stats import OutboxStats
 from edge.outbox.store import Changes, Entry
+from edge.sinks.postman import PostSight
+from edge.sinks.queue import QueueSight
+from edge.sinks.spool import SpoolSight
+from edge.track_runner import TrackCounts
 from edge.vitals import SinkVitals, Vitals
 from nearfar.cli import main as command_line
 from pipelines.frame import FrameId
@@ -30,6 +34,28 @@ def answer(latency_us=20_000, by=AnsweredBy.FAR, *, stream="door", on_time=True,
         deadline_us=100_000,
         on_time=on_time,
         paced=paced,
+    )
+
+
+def queue() -> QueueSight:
+    return QueueSight(
+        durable=True,
+        spool=SpoolSight(
+            waiting=3,
+            bytes=900,
+            oldest_us=2_500_000,
+            inherited=1,
+            taken=9,
+            delivered=4,
+            refused={"http_400": 1},
+            evicted={"age": 2, "bytes": 0},
+            set_aside=0,
+            abandoned=0,
+            sheltered=0,
+            flash_bytes=70_000,
+            disk_error="",
+        ),
+        post=PostSight(failing="503", failing_us=1, retries=6, restarts=0),
     )
 
 
@@ -55,6 +81,8 @@ def vitals(**changes) -> Vitals:
         payload_bytes=5000,
         near_runs=1,
         near_cancelled=0,
+        near_smaller_runs=1,
+        tracker=TrackCounts(runs=3, lost=1, skipped=0),
         near_guard_us=25_000,
         margin_us=4_000,
         turned_us=1,
@@ -66,28 +94,34 @@ def vitals(**changes) -> Vitals:
         stream_answers=tally.answers,
         stream_on_time=tally.on_time,
         lag_us={"door": 0, "yard": 1_500_000},
-        link=LinkSight(
-            unix_us=1,
-            link="lte",
-            connected=True,
-            in_budget=False,
-            reason="round trip 300 ms",
-            rtt_us=40_000,
-            rtt_age_us=0,
-            rtt_min_us=30_000,
-            bytes_per_us=1.0,
-            in_flight_bytes=0,
-            near_guard_us=25_000,
-            fall_back_above_us=100_000,
-            return_below_us=50_000,
-            connections=3,
-            sent_bytes=9000,
-            too_large=0,
-            bad_messages=0,
-        ),
+        links=[
+            LinkSight(
+                unix_us=1,
+                link="lte",
+                connected=True,
+                in_budget=False,
+                reason="round trip 300 ms",
+                rtt_us=40_000,
+                rtt_age_us=0,
+                rtt_min_us=30_000,
+                bytes_per_us=1.0,
+                in_flight_bytes=0,
+                near_guard_us=25_000,
+                fall_back_above_us=100_000,
+                return_below_us=50_000,
+                connections=3,
+                sent_bytes=9000,
+                too_large=0,
+                bad_messages=0,
+                budget_left_bytes=7_000,
+            )
+        ],
         outbox=OutboxStats(committed=5, acked=2, pending=3, evicted={"age": 0, "bytes": 0}, bytes=900),
         outbox_age_us=7_000_000,
-        sinks=[SinkVitals(name="jsonl", written=2, dropped=0, failed=0)],
+        sinks=[
+            SinkVitals(name="jsonl", written=2, dropped=0, failed=0),
+            SinkVitals(name="plant", written=9, dropped=0, failed=0, queue=queue()),
+        ],
     )
     return replace(made, **changes)
 
@@ -106,6 +140,22 @@ def agent_metrics(read) -> AgentMetrics:
 
 def test_every_metric_of_an_agent_is_documented_and_none_is_documented_that_is_not_there():
     assert names(agent_metrics(vitals)) == documented("nearfar_agent")
+
+
+def test_the_queue_of_a_sink_can_be_read_from_one_scrape_and_adds_up():
+    seen = samples(agent_metrics(vitals))
+
+    def of(name, **labels):
+        words = ",".join(f'{k}="{v}"' for k, v in sorted({"position": 1, "sink": "plant", **labels}.items()))
+        return seen[f"nearfar_agent_sink_{name}{{{words}}}"]
+
+    assert queue().spool.balance == 0
+    assert (of("queue_rows"), of("queue_bytes"), of("queue_oldest_age_seconds")) == (3, 900, 2.5)
+    assert (of("failing"), of("queue_disk_failing"), of("retries_total")) == (1, 0, 6)
+    assert of("delivered_total") == 4
+    reasons = {reason: of("given_up_total", reason=reason) for reason in ("age", "bytes", "http_400")}
+    assert reasons == {"age": 2, "bytes": 0, "http_400": 1}
+    assert not [name for name in seen if "queue_rows" in name and "jsonl" in name]
 
 
 def test_names_of_an_agent_are_in_base_units_and_its_counters_end_in_total():
@@ -129,12 +179,25 @@ def test_a_stream_is_in_exactly_one_state():
 
 
 def test_what_is_not_known_is_absent_and_never_zero():
-    link = vitals().link
-    assert link is not None
-    unmeasured = replace(link, rtt_us=None)
-    seen = samples(agent_metrics(lambda: vitals(link=unmeasured, outbox_age_us=None)))
-    assert not [k for k in seen if "rtt" in k or "oldest" in k]
-    assert not [k for k in samples(agent_metrics(lambda: vitals(link=None))) if "_link_" in k]
+    unmeasured = replace(vitals().links[0], rtt_us=None, budget_left_bytes=None)
+    seen = samples(agent_metrics(lambda: vitals(links=[unmeasured], outbox_age_us=None)))
+    assert not [k for k in seen if "rtt" in k or "oldest" in k or "data_budget" in k]
+    without = samples(agent_metrics(lambda: vitals(links=[])))
+    assert not [k for k in without if "_link_" in k or "degraded" in k]
+
+
+def test_each_link_is_a_series_and_an_agent_is_degraded_only_while_none_is_in_budget():
+    lte = vitals().links[0]
+    cable = replace(lte, link="cable", in_budget=True, reason="", budget_left_bytes=None)
+    seen = samples(agent_metrics(lambda: vitals(links=[lte, cable])))
+    assert seen['nearfar_agent_link_in_budget{link="lte"}'] == 0
+    assert seen['nearfar_agent_link_in_budget{link="cable"}'] == 1
+    assert seen['nearfar_agent_link_data_budget_left_bytes{link="lte"}'] == 7_000
+    assert 'nearfar_agent_link_data_budget_left_bytes{link="cable"}' not in seen
+    assert seen["nearfar_agent_degraded"] == 0
+    assert samples(agent_metrics(vitals))["nearfar_agent_degraded"] == 1
+    spent = replace(cable, budget_left_bytes=0, budget_low=True)
+    assert samples(agent_metrics(lambda: vitals(links=[lte, spent])))["nearfar_agent_degraded"] == 1
 
 
 def test_a_sink_that_takes_back_what_it_wrote_makes_no_counter_fall():

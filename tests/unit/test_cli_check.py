@@ -98,6 +98,13 @@ def test_what_is_probably_not_meant_is_a_warning_not_a_failure(nearfar):
     assert "warning: no link" in out
 
 
+def test_what_a_link_may_cost_is_said(nearfar):
+    links = "links={lte: {url: 'zmq://h:1', metered: true, data_budget: {per_hour: 200MB, per_day: 1GB}}, cable: {url: 'zmq://g:1'}}"
+    code, out, _ = nearfar("check", RECIPES / "synthetic.yaml", "--set", links)
+    assert code == 0
+    assert "far: lte zmq://h:1 (metered, 200MB an hour, 1GB a day), cable zmq://g:1" in out
+
+
 def test_an_unknown_command_names_the_nearest(nearfar):
     code, _, err = nearfar("chekc")
     assert code == 2

@@ -83,12 +83,20 @@ def test_half_a_budget_is_completed(pipeline):
     ("override", "words"),
     [
         ("rtt_budget.return_below=100ms", "must be below fall_back_above"),
-        ("links.cable={url: 'zmq://h:1'}", "several links are not built yet"),
         ("links.lte.url=grpcs://h:1", "credentials for links are not built yet"),
         ("links.lte.url=tcp://h:1", "must be zmq://HOST:PORT or grpc://HOST:PORT"),
         ("links.lte.url=zmq://h:0", "port of 1 to 65535"),
         ("links.lte.tls={ca: x}", "not built yet"),
-        ("links.lte.metered=true", "metered links are not built yet"),
+        ("links.lte.metered=1", "metered"),
+        ("links.lte.data_budget={}", "needs per_hour, per_day or both"),
+        ("links.lte.data_budget={per_hour: 0MB}", "must be above 0; to send nothing, leave the link out"),
+        ("links.lte.data_budget={per_hour: 200}", "a size needs its unit"),
+        ("links.lte.data_budget={per_minute: 2MB}", "per_minute"),
+        (f"links={{{', '.join(f'l{n}: {{url: zmq://h:{n}}}' for n in range(1, 6))}}}", "at most 4"),
+        ("scheduler.duplicate={}", "needs a second link to send a frame over"),
+        ("scheduler.duplicate={priorities: []}", "at least 1"),
+        ("scheduler.duplicate={priorities: [urgent]}", "allowed: low, normal, high"),
+        ("scheduler.duplicate={share: 0%}", "greater than 0"),
         ("scheduler.ladder=[]", "needs 1 to 16 rungs"),
         (f"scheduler.ladder=[{', '.join(['{quality: 50}'] * 17)}]", "needs 1 to 16 rungs"),
         ("scheduler.hedge.margin=2ms", "at least 3ms"),
@@ -174,6 +182,8 @@ def test_what_is_allowed_and_probably_not_meant_is_warned_of(pipeline):
     assert warnings(pipeline()) == []
     assert "missed" in warnings(pipeline("near=null"))[0]
     assert "no link" in warnings(pipeline("links={}"))[0]
+    twice = pipeline("links={lte: {url: 'zmq://h:1'}, cable: {url: 'zmq://h:1'}}")
+    assert "links lte and cable lead to the same address zmq://h:1" in warnings(twice)[0]
     assert "no frame is worth offloading" in warnings(pipeline("near.accuracy=1.0"))[0]
     assert "never" in warnings(pipeline("scheduler.hedge.start='never'"))[0]
     assert "a picture above 333 kB" in warnings(pipeline("scheduler.ladder=[{codec: zstd}]"))[0]

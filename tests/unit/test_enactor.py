@@ -9,9 +9,6 @@ import pytest
 from edge.counters import Counters
 from edge.dispatcher import Dispatcher
 from edge.encoder import Encoded
-from edge.link_sight import LinkSight
-from edge.link_words import LinkWords
-from edge.lookout import Lookout
 from edge.pending import Pending
 from edge.scheduling import actions
 from pipelines.frame import Encoding, Frame
@@ -34,9 +31,8 @@ class House:
         self.gaps: list[tuple[int, GapReason, str]] = []
         self.shed: list[ShedReason] = []
         self.told: list[tuple[Any, ...]] = []
-        self.backfill_bytes = 0
         scheduler = scheduler or SimpleNamespace(
-            ways={}, saw=self._tell("saw"), spent=self._tell("spent"), send_failed=self._tell("failed", []),
+            ways={}, saw=self._tell("saw"), send_failed=self._tell("failed", []),
             encoded=self._tell("encoded", []),
         )  # fmt: skip
         self.seen = Detections(
@@ -55,16 +51,13 @@ class House:
             gap=lambda *, stream, seq, reason, detail: self.gaps.append((seq, reason, detail)),
             far_answered=lambda _: None,
             settled=lambda *_: None,
-            observe_live=lambda **_: None,
-            stats=lambda: SimpleNamespace(bytes_sent=self.backfill_bytes),
         )
         self.dispatcher = Dispatcher(
             scheduler=scheduler,
             deadline_us=100_000,
             streams=[],
             near=None,
-            encoder=None,
-            link=None,
+            far=None,
             outbox=self.outbox,
             desk=desk,  # type: ignore[arg-type]
             counters=Counters(captured=1),
@@ -98,28 +91,9 @@ def test_what_an_answer_showed_is_told_to_the_scheduler_once_it_is_out() -> None
     house = House()
     give = actions.Give(KEY, AnsweredBy.FAR, Status.OK, "", hold=False, link=LINK)
     house.enactor.do([give])
-    assert house.told == [("saw", "door", house.seen, NOW_US)]
-
-
-def test_bytes_of_backfill_are_charged_to_the_link_once() -> None:
-    house = House()
-    sight = LinkSight(
-        unix_us=1, link="lte", connected=True, in_budget=True, reason="", rtt_us=None, rtt_age_us=0,
-        rtt_min_us=1, bytes_per_us=1.0, in_flight_bytes=0, near_guard_us=1, fall_back_above_us=1,
-        return_below_us=1, connections=1, sent_bytes=1, too_large=0, bad_messages=0,
-    )  # fmt: skip
-    far: Any = SimpleNamespace(state=sight.state, sight=lambda _: sight)
-    lookout = Lookout(
-        far,
-        scheduler=house.dispatcher.scheduler,
-        outbox=house.outbox,
-        link_log=None,
-        link_words=LinkWords(near=True),
+    assert house.told == [("saw", "door", house.seen, NOW_US, (32, 24))], (
+        "regions are judged in the picture's pixels"
     )
-    for sent, later_us in ((0, 0), (4_000, 60_000), (4_000, 120_000), (4_500, 180_000)):
-        house.backfill_bytes = sent
-        lookout.turn(NOW_US + later_us)
-    assert house.told == [("spent", "lte", 4_000, NOW_US + 60_000), ("spent", "lte", 500, NOW_US + 180_000)]
 
 
 def test_backfill_counts_against_the_data_budget_of_its_link() -> None:

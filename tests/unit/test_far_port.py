@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from edge.accord import Accord
+from edge.bulk_way import BulkWay
 from edge.far_port import FarPort
 from edge.links.base import Connected, Disconnected, LinkEvent, Received
 from edge.links.memory import MemoryLink
@@ -39,18 +41,22 @@ class House:
         self.bulk_reachable: list[bool] = []
         self.refused: list[int] = []
         self.acked: list[Any] = []
+        self.fresh: list[Lane] = []
         around: Any = SimpleNamespace(
             name=LINK,
             refuse=lambda connection, _: self.refused.append(connection),
+            open_fresh=self.fresh.append,
             acked_live=self.acked.append,
             acked_bulk=self.acked.append,
             reachable=lambda *, connected, limits=None: self.bulk_reachable.append(connected),
-            choose_model=lambda said: said.models[0],
+            model_in=lambda said: said.models[0],
+            use_model=lambda _: None,
         )
         self.port = FarPort(
             link=link or around,
-            encoder=around,
             scheduler=self.scheduler,
+            accord=Accord(),
+            bulk=BulkWay([link or around], metered={}, outbox=around),
             outbox=around,
             desk=around,
             counters=around,
@@ -102,6 +108,15 @@ def test_records_are_not_brought_to_another_store(house: House) -> None:
     house.connect(2, "two", Lane.BULK)
     assert house.bulk_reachable == [True, False]
     assert house.refused == [2]
+
+
+def test_a_live_connection_that_replaces_another_brings_a_fresh_one_for_the_outbox() -> None:
+    """F30: a NAT that forgot one flow forgot the other too, and nothing tells of it on a lane that only sends."""
+    house = House()
+    house.connect(1, "one")
+    assert house.fresh == []
+    house.connect(2, "one")
+    assert house.fresh == [Lane.BULK]
 
 
 @pytest.mark.parametrize("lane", Lane)

@@ -27,6 +27,7 @@ SANS_IO = (
     "edge/outbox/pacing.py",
     "edge/sinks/backlog.py",
     "pipelines/gates/",
+    "pipelines/trackers/",
     "pipelines/windows.py",
 )
 OUTSIDE = {"time", "threading", "socket", "logging", "random", "sqlite3", "asyncio", "queue"}

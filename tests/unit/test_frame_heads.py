@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edge.accord import Accord
 from edge.far_port import FarPort
 from edge.links.base import Sent
 from edge.pending import Pending
@@ -50,8 +51,9 @@ def test_a_head_states_the_size_its_own_frame_was_captured_in(size: tuple[int, i
     )
     port = FarPort(
         link=wire,  # type: ignore[arg-type]
-        encoder=around,
         scheduler=Scheduler(settings(), {}),
+        accord=Accord(),
+        bulk=around,
         outbox=around,
         desk=around,
         counters=around,

@@ -49,6 +49,18 @@ def test_a_worker_that_is_not_ready_is_told_with_its_reason(page, capsys):
     assert f"{page.readyz} answers 503: draining" in capsys.readouterr().err
 
 
+def test_the_page_of_life_tells_what_is_amiss_and_stays_200():
+    troubles = ["sink plant: 3 answers wait: 503"]
+    server = HttpServer(address="127.0.0.1:0", not_ready=list, metrics=bytes, degraded=lambda: troubles)
+    assert server.answer("/healthz") == (
+        200,
+        "text/plain; charset=utf-8",
+        b"alive\nsink plant: 3 answers wait: 503\n",
+    )
+    troubles.clear()
+    assert server.answer("/healthz")[2] == b"alive\n"
+
+
 def test_a_page_that_is_not_there_is_unhealthy(page, capsys):
     assert command_line.run(["health", f"{page.server.address}/nothing"]) == 1
     assert "answers 404" in capsys.readouterr().err
@@ -143,13 +155,15 @@ def test_compose_asks_the_page_each_process_has(service, recipe, page):
     assert asked == ["CMD", "nearfar", "health", f"http://127.0.0.1:{port}/{page}"]
 
 
-def test_the_gateway_of_compose_finds_its_worker_and_waits_for_nobody():
+def test_the_gateway_of_compose_has_a_link_to_each_worker_and_waits_for_nobody():
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     served = Document.read(RECIPES / "compose-worker.yaml").validate(WorkerConfig)
     agent = Document.read(RECIPES / "compose-gateway.yaml").validate(PipelineConfig)
     assert served.listen.zmq is not None
     port = served.listen.zmq.address.rpartition(":")[2]
-    assert [link.url for link in agent.links.values()] == [f"zmq://worker:{port}"]
+    workers = [name for name in compose["services"] if name.startswith("worker")]
+    assert {name: link.url for name, link in agent.links.items()} == {w: f"zmq://{w}:{port}" for w in workers}
+    assert len(workers) == 2
     assert agent.far.model in served.models
     assert "depends_on" not in compose["services"]["gateway"]
     assert all("ports" not in service for service in compose["services"].values())

@@ -11,7 +11,7 @@ from edge.identity import Identity
 from pipelines.detectors.kinds import YoloxConfig
 from pipelines.errors import ConfigError
 from pipelines.labels import LabelSpace
-from protos.wire.session import Credit, Limits, ModelInfo, Welcome
+from protos.wire.session import ModelInfo
 
 PIPELINE = """\
 version: 1
@@ -69,35 +69,31 @@ def desk(space, near_labels):
         far_model="",
         near_name="near",
         near_sha256="",
-        link_name="link",
         sinks=[],
         frame_log=None,
         clock_us=lambda: 0,
     )
 
 
-def welcome(*labels):
-    model = ModelInfo(name="big", sha256="", labels=labels, input_width_px=64, input_height_px=64)
-    limits = Limits(message_bytes=1, picture_px=1, decompressed_bytes=1, batch_records=1)
-    credit = Credit(frames=1, bytes=1)
-    return Welcome(worker_run=bytes(16), store_id="s", models=(model,), limits=limits, credit=credit)
+def model(*labels):
+    return ModelInfo(name="big", sha256="", labels=labels, input_width_px=64, input_height_px=64)
 
 
 def test_what_a_far_model_never_reports_is_said_once_however_often_the_link_comes_back(caplog):
     answers = desk(LabelSpace(("person", "vehicle"), {"people": "person"}), ("people", "vehicle"))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            answers.choose_model(welcome("people", "cat"))
+            answers.use_model(model("people", "cat"))
     assert [r.message for r in caplog.records] == [
         "far model big never reports vehicle: its model has no such label"
     ]
     with caplog.at_level(logging.WARNING):
-        answers.choose_model(welcome("person", "cat"))  # the worker came back with another model
+        answers.use_model(model("person", "cat"))  # the worker came back with another model
     assert len(caplog.records) == 2
 
 
 @pytest.mark.parametrize("labels", [(), ("people", "vehicle")])
 def test_a_far_model_that_fits_or_names_no_labels_is_not_complained_about(caplog, labels):
     answers = desk(LabelSpace(("person", "vehicle"), {"people": "person"}), ("person", "vehicle"))
-    answers.choose_model(welcome(*labels))
+    answers.use_model(model(*labels))
     assert not caplog.records

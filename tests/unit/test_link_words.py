@@ -1,6 +1,7 @@
 """What the agent says of its link: every change once, in words; nothing while it stays as it is."""
 
 import logging
+from collections.abc import Sequence
 
 import pytest
 
@@ -33,10 +34,11 @@ class Story:
     def __init__(self, *, near: bool = True) -> None:
         self.now_us = 1_000_000
         self.words = LinkWords(near=near)
+        self.others: Sequence[str] = ()
 
     def stays(self, seconds: float, **state) -> None:
         for _ in range(round(seconds * 1e6) // LOOK_US):
-            self.words.saw(sight(link="lte", **state), self.now_us)
+            self.words.saw(sight(link="lte", **state), self.now_us, carried_by=self.others)
             self.now_us += LOOK_US
 
 
@@ -107,3 +109,35 @@ def test_without_a_near_model_nobody_is_told_that_near_answers(said):
     story = Story(near=False)
     story.stays(5, **DOWN)
     assert "frames are missed meanwhile" in said.words()[0]
+
+
+def test_while_other_links_can_carry_the_frames_nobody_is_told_that_near_answers(said):
+    story = Story()
+    story.stays(1, **UP)
+    said.clear()
+    story.others = ["cable", "sat"]
+    story.stays(1, **DOWN)
+    story.others = ()
+    story.stays(1, **UP)
+    story.stays(1, **SLOW)
+    assert said.words() == [
+        "link lte: no connection: no route to host; cable and sat can carry the frames, it is tried again",
+        "link lte: back after 1.0 s",
+        "link lte: in budget",
+        "link lte: over budget: round trip 340 ms; near answers, it is measured on",
+    ]
+
+
+def test_a_data_budget_that_is_used_up_is_said_once_and_so_is_its_end(said):
+    story = Story()
+    story.stays(3, **UP, budget_left_bytes=900)
+    said.clear()
+    story.stays(60, **UP, budget_left_bytes=90, budget_low=True)
+    story.stays(5, **UP, budget_left_bytes=200)
+    assert said.so_far() == [
+        (logging.WARNING, "link lte: the data budget is used up; near answers until it refills"),
+        (
+            logging.WARNING,
+            "link lte: frames may go again: the data budget has refilled after 60 s",
+        ),
+    ]

@@ -88,7 +88,7 @@ def test_the_rule_of_the_file_decides_which_pictures_are_kept(
                 assert row.payload.source_size == (640, 480)
                 assert keeping.payloads.read(row.payload.sha256) == bytes([row.id.seq]) * 10
     with open_store(config.store.url, read_only=True) as reader:
-        assert reader.payloads_path == str(tmp_path / "pictures")
+        assert reader.payloads_path == str(tmp_path / "pictures" / reader.store_id[:16])
 
 
 def test_what_is_kept_and_given_up_is_shown_as_metrics(tmp_path: Path) -> None:

@@ -159,6 +159,35 @@ def test_a_batch_without_acknowledgement_is_sent_again() -> None:
     assert desk.keeper.stats().acked == 1
 
 
+def test_a_batch_without_acknowledgement_says_that_the_connection_may_be_dead() -> None:
+    desk = Desk()
+    told: list[int] = []
+    desk.keeper.backfill.on_overdue = lambda: told.append(desk.now_us)
+    desk.connect()
+    desk.keeper.append(record(1), desk.now_us)
+    begun_us = desk.now_us
+    desk.go(ACK_WITHIN_US - 1)
+    assert told == []
+    desk.go(2)
+    assert [at_us - begun_us for at_us in told] == [ACK_WITHIN_US]
+    assert len(desk.deliver()) == 2, "and it was sent again"
+    desk.go(10 * SECOND)
+    assert len(told) == 1
+
+
+def test_a_link_slower_than_patience_gets_through_on_fresh_connections() -> None:
+    """Each overdue batch brings a fresh connection; patience must grow all the same, or nothing ever arrives."""
+    desk = Desk()
+    desk.keeper.backfill.on_overdue = desk.connect
+    desk.connect()
+    desk.keeper.append(record(1), desk.now_us)
+    desk.go(30 * SECOND)
+    sent = len(desk.cloud.batches)
+    assert sent <= 5, "2, 4, 8 and 16 s apart"
+    assert len(desk.deliver()) == sent
+    assert desk.keeper.stats().acked == 1
+
+
 def test_a_new_connection_gets_at_once_what_the_old_one_lost() -> None:
     desk = Desk()
     desk.connect()

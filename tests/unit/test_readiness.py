@@ -1,7 +1,10 @@
 """When an agent is ready, and in which words it is not."""
 
+from dataclasses import replace
+
 from edge.capture.state import StreamState, StreamStatus
-from edge.readiness import reasons
+from edge.readiness import reasons, without_far
+from tests.support.run_records import sight
 
 
 def status(state: StreamState, reason: str = "") -> StreamStatus:
@@ -41,3 +44,12 @@ def test_a_dispatcher_that_hangs_and_a_disk_that_refuses_are_said():
     assert judged(running, turned_us=1_000_000) == ["the dispatcher has made no turn for 8 s"]
     assert judged(running, turned_us=0) == [], "it has not begun"
     assert judged(running, outbox_error="disk full") == ["the outbox cannot write: disk full"]
+
+
+def test_an_agent_is_degraded_only_while_no_link_is_in_budget_and_says_why_of_each():
+    good = sight(link="cable", in_budget=True, reason="")
+    silent = sight(link="lte")
+    assert without_far([]) == []
+    assert without_far([good, silent]) == []
+    spent = replace(good, budget_low=True)
+    assert without_far([spent, silent]) == ["link cable: data budget used up", "link lte: link silent"]

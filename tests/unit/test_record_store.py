@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Generator, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,9 +37,12 @@ def test_a_store_of_another_kind_is_refused_with_words_and_without_its_password(
 
 
 def test_a_postgresql_store_without_its_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cloud.store.postgres.find_spec", lambda _: None)
-    with pytest.raises(ConfigError, match=r"pip install 'nearfar\[postgres\]'"):
-        open_store("postgresql+psycopg://u@h/db")
+    with monkeypatch.context() as without:
+        without.setattr(
+            "pipelines.registry.find_spec", lambda name: None if name == "psycopg" else find_spec(name)
+        )
+        with pytest.raises(ConfigError, match=r"psycopg.*pip install 'nearfar\[postgres\]'"):
+            open_store("postgresql+psycopg://u@h/db")
     with pytest.raises(ConfigError, match=r"write postgresql\+psycopg:// instead of postgresql\+psycopg2://"):
         open_store("postgresql+psycopg2://u@h/db")
 

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 import cloud.config
+import cloud.store.kinds
 import edge.blocks
 import edge.capture.kinds
 import edge.links.kinds
@@ -16,6 +17,7 @@ import pipelines.blocks
 import pipelines.codecs.kinds
 import pipelines.detectors.kinds
 import pipelines.gates.kinds
+import pipelines.trackers.kinds
 from pipelines.diagnosis import blocks_of, kinds_of
 from pipelines.errors import ConfigError
 from pipelines.registry import Family, Kind
@@ -30,6 +32,7 @@ FAMILIES = {
         pipelines.detectors.kinds.DETECTORS,
         pipelines.codecs.kinds.CODECS,
         pipelines.gates.kinds.GATES,
+        pipelines.trackers.kinds.TRACKERS,
     ),
     "edge": (
         edge.capture.kinds.SOURCES,
@@ -37,7 +40,7 @@ FAMILIES = {
         edge.links.kinds.LINKS,
         edge.blocks.POLICIES,
     ),
-    "cloud": (cloud.config.LISTENERS,),
+    "cloud": (cloud.config.LISTENERS, cloud.store.kinds.STORES),
 }
 KINDS = [(floor, kind) for floor, families in FAMILIES.items() for family in families for kind in family]
 
@@ -61,6 +64,7 @@ def test_a_kind_resolves_to_something_that_can_be_called(floor, kind):
         (edge.capture.kinds.SOURCES, edge.capture.kinds.SourceConfig),
         (edge.sinks.kinds.SINKS, edge.sinks.kinds.SinkConfig),
         (pipelines.gates.kinds.GATES, pipelines.gates.kinds.GateConfig),
+        (pipelines.trackers.kinds.TRACKERS, pipelines.trackers.kinds.TrackerConfig),
     ],
     ids=repr,
 )
@@ -78,6 +82,14 @@ def test_an_unknown_kind_names_the_nearest():
     with pytest.raises(ConfigError) as caught:
         pipelines.detectors.kinds.DETECTORS["centreface"]
     assert caught.value.problems[0].nearest == "centerface"
+
+
+def test_mqtt_names_its_extra_when_that_is_not_installed(monkeypatch):
+    monkeypatch.setattr(
+        "pipelines.registry.find_spec", lambda name: None if name == "paho" else find_spec(name)
+    )
+    with pytest.raises(ConfigError, match=r"mqtt needs paho.*pip install 'nearfar\[mqtt\]'"):
+        edge.sinks.kinds.SINKS["mqtt"].resolve()
 
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it():
@@ -110,7 +122,7 @@ def test_a_source_is_built_from_its_configuration():
     assert (shape.width_px, shape.height_px) == (64, 48)
 
 
-HEAVY = ("cv2", "onnxruntime", "zmq", "grpc", "sqlalchemy", "google.protobuf")
+HEAVY = ("cv2", "onnxruntime", "zmq", "grpc", "sqlalchemy", "google.protobuf", "paho")
 
 
 @pytest.mark.parametrize("command", ["check", "schema", "list"])

@@ -15,7 +15,7 @@ from tests.support.run_records import RUN, Clock, answer, frame, frame_id, pictu
 
 KEYS = {
     "agent", "run", "stream", "seq", "captured_unix_ms", "outcome", "answered_by", "status", "latency_ms",
-    "deadline_ms", "on_time", "paced", "late_far", "reason", "link", "encoding", "model", "detections", "timing",
+    "deadline_ms", "on_time", "paced", "late_far", "reason", "link", "encoding", "model", "age_frames", "detections", "timing",
 }  # fmt: skip
 
 

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from edge.scheduling import actions
-from pipelines.result import AnsweredBy, Priority
+from pipelines.result import AnsweredBy, Load, Priority
 from tests.support.virtual import LADDER, MS, World, links, world
 
 FPS_25 = 40 * MS
@@ -116,6 +114,19 @@ def test_of_equally_good_links_the_one_with_the_busy_worker_is_left_alone():
     assert w.share(AnsweredBy.FAR, first_seq=51) >= 0.95
 
 
+def test_far_only_keeps_away_from_a_link_that_is_over_budget_while_another_is_not():
+    w = two_links(lte_rtt_us=45 * MS, policy="far_only", near_accuracy=None)
+    w.run_frames(20, every_us=FPS_25)
+    w.wires["cable"].rtt_us = lambda _: None
+    w.run_frames(100, every_us=FPS_25, first_seq=21)
+    assert w.share(AnsweredBy.FAR, first_seq=40) == 1.0
+    w.wires["lte"].rtt_us = lambda _: None
+    w.run_until(w.now_us + 1_000 * MS)
+    sent = len(w.sent_over)
+    w.run_frames(5, every_us=FPS_25, first_seq=121)
+    assert len(w.sent_over) > sent, "with both over budget it asks for far all the same"
+
+
 def test_a_link_over_budget_comes_back_while_another_carries_the_frames():
     w = two_links(lte_rtt_us=45 * MS)
 
@@ -199,6 +210,26 @@ def test_connections_that_fall_silent_with_their_first_frame_are_called_by_the_s
     assert w.late() == []
 
 
+def test_a_head_that_expires_for_want_of_its_body_does_not_speak_for_the_link():
+    # F29 over gRPC: the head is a small packet of its own, crosses, and the worker says that it expired.
+    w = world()
+    w.run_frames(20, every_us=FPS_25)
+    w.wire.frames_pass = False
+    for connection in (2, 3, 4):
+        w.rtt_us = lambda _: 20 * MS
+        w.connect(connection=connection)
+        seqs = iter(range(100 * connection, 100 * connection + 99))
+        sent = len(w.offloaded)
+        while len(w.offloaded) == sent:
+            w.frame(next(seqs))
+            w.run_until(w.now_us + FPS_25)
+        _, key, _ = w.offloaded[-1]
+        w.do(w.scheduler.rejected(key, link=w.way.name, reason="expired", load=Load(), now_us=w.now_us))
+        w.rtt_us = lambda _: None
+        w.run_until(w.now_us + 2_000 * MS)
+    assert w.way.breaker.reason == "pings pass but frames vanish"
+
+
 def test_a_blackhole_is_not_called_an_mtu_blackhole():
     w = world()
     w.run_frames(25, every_us=FPS_25)
@@ -237,43 +268,3 @@ def test_a_blackhole_of_a_minute_asks_for_a_fresh_connection_every_half_second()
     w.rtt_us = lambda _: None
     w.run_until(w.now_us + 60_000 * MS)
     assert 100 <= w.fresh <= 125
-
-
-# -- links that cost money ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("metered", "least", "most"), [(False, 240, 320), (True, 30, 75)])
-def test_a_metered_link_that_stays_bad_is_asked_rarely(metered, least, most):
-    w = world(links=links("lte", metered=metered))
-    w.rtt_us = lambda _: 300 * MS
-    w.run_frames(50, every_us=FPS_25)
-    before = w.pings
-    w.run_until(w.now_us + 60_000 * MS - 2_500 * MS)
-    assert least <= w.pings - before <= most
-    assert w.share(AnsweredBy.NEAR, first_seq=10) == 1.0
-
-
-def test_a_metered_link_comes_back_all_the_same():
-    w = world(links=links("lte", metered=True))
-    w.rtt_us = lambda _: 300 * MS
-    w.run_frames(500, every_us=FPS_25)
-    w.rtt_us = lambda _: 20 * MS
-    w.run_frames(600, every_us=FPS_25, first_seq=501)
-    assert w.share(AnsweredBy.FAR, first_seq=1075) >= 0.95
-
-
-def test_a_data_budget_is_never_exceeded_by_frames_and_near_answers_the_rest():
-    budget = 1_000_000
-    w = world(links=links("lte", bytes_per_hour=budget))
-    w.run_frames(200, every_us=FPS_25)
-    assert 0.7 * budget <= w.sent_bytes <= budget
-    assert w.share(AnsweredBy.NEAR, first_seq=100) >= 0.95
-    assert w.late() == []
-
-
-def test_backfill_is_paid_from_the_same_data_budget():
-    w = world(links=links("lte", bytes_per_day=1_000_000))
-    w.scheduler.spent("lte", 950_000, w.now_us)
-    w.run_frames(20, every_us=FPS_25)
-    assert w.sent_bytes == 0
-    assert w.share(AnsweredBy.NEAR) == 1.0

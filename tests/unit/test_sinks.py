@@ -2,18 +2,21 @@
 
 import json
 import threading
-from types import SimpleNamespace
 
 import pytest
 
+from edge.config import load_pipeline
 from edge.inbox import Inbox
 from edge.sinks.base import SinkThread
+from edge.sinks.blocks import name_faults
 from edge.sinks.jsonl import JsonlSink
+from edge.sinks.resequencer import Resequencer
 from edge.sinks.stdout import StdoutSink
 from edge.sinks.threads import build_sinks
 from pipelines.errors import ConfigError
 from tests.support.answers import answer
 from tests.support.eventually import eventually
+from tests.support.sinks import sink_config
 
 
 class Memory:
@@ -136,31 +139,100 @@ def test_a_file_that_cannot_be_written_is_refused_with_its_path(tmp_path):
 
 
 def test_stdout_is_found_when_it_is_written_to(capsys):
-    sink = StdoutSink.from_config(SimpleNamespace(kind="stdout"))
+    sink = StdoutSink()
     sink.write(answer(3))
     sink.flush()
     assert json.loads(capsys.readouterr().out)["seq"] == 3
 
 
 def test_two_sinks_of_a_kind_have_names_of_their_own_and_both_are_counted(tmp_path):
-    configs = [SimpleNamespace(kind="jsonl", path=tmp_path / name) for name in ("a", "b")]
-    sinks = build_sinks(configs)
+    configs = [sink_config(kind="jsonl", path=tmp_path / name) for name in ("a", "b")]
+    sinks = build_sinks(configs, agent="gw", run=bytes(16), state_dir=tmp_path)
     for sink in sinks:
         sink.start()
         sink.offer(answer())
         assert sink.close()
     assert [sink.name for sink in sinks] == ["jsonl", "jsonl-2"]
-    assert [sink.summary() for sink in sinks] == [{"written": 1, "dropped": 0, "failed": 0}] * 2
+    counts = {"written": 1, "dropped": 0, "failed": 0, "rotated": 0, "reopened": 0}
+    assert [sink.summary() for sink in sinks] == [counts] * 2
+
+
+def test_a_sink_may_have_a_name_of_its_own_which_no_other_sink_may_have(tmp_path):
+    path = tmp_path / "pipeline.yaml"
+
+    def load(*sinks):
+        path.write_text(
+            "version: 1\nstreams: {door: {source: {kind: synthetic}}}\nscheduler: {policy: far_only}\n"
+            f"links: {{lte: {{url: 'zmq://127.0.0.1:7440'}}}}\nsinks: [{', '.join(sinks)}]\n"
+        )
+        return load_pipeline(path)
+
+    one = "{kind: jsonl, path: a, name: audit}"
+    assert load(one, "{kind: stdout}").sinks[0].name == "audit"
+    with pytest.raises(ConfigError, match="audit is another sink's name already"):
+        load(one, "{kind: stdout, name: audit}")
+    with pytest.raises(ConfigError, match="stdout is another sink's name already"):
+        load("{kind: jsonl, path: a, name: stdout}", "{kind: stdout}")
+
+
+def test_two_durable_sinks_of_a_kind_need_names_so_that_no_queue_changes_hands(tmp_path):
+    webhook = {"kind": "webhook", "durable": True}
+    blocks = [sink_config(**webhook, url=f"http://10.0.0.{n}/") for n in (1, 2)]
+    faults = [where for where, _ in name_faults([("webhook", block) for block in blocks])]
+    assert faults == [("sinks", 0, "durable"), ("sinks", 1, "durable")]
+    blocks = [sink_config(**webhook, url=f"http://10.0.0.{n}/", name=f"w{n}") for n in (1, 2)]
+    assert list(name_faults([("webhook", block) for block in blocks])) == []
+
+
+def test_the_queue_of_a_sink_that_is_there_no_more_is_told_of_at_start(tmp_path, caplog):
+    (tmp_path / "sinks").mkdir()
+    (tmp_path / "sinks" / "plant.db").write_text("")
+    build_sinks([], agent="gw", run=bytes(16), state_dir=tmp_path)
+    assert "plant.db is the queue of no durable sink" in caplog.text
+
+
+def test_a_sink_that_wants_to_end_the_program_only_fails_that_answer():
+    class Quitter(Memory):
+        def write(self, given):
+            if given.id.seq == 1:
+                raise SystemExit(3)
+            super().write(given)
+
+    sink = Quitter()
+    thread = SinkThread(sink, name="quitter")
+    thread.start()
+    thread.offer(answer(1))
+    thread.offer(answer(2))
+    assert thread.close()
+    assert (sink.seqs, thread.failed, thread.written) == ([2], 1, 1)
+
+
+def test_when_the_thread_of_a_sink_dies_later_answers_are_dropped_counted_and_said(caplog):
+    class Broken(Resequencer):
+        def take(self, now_us):
+            raise ZeroDivisionError
+
+    sink = Memory()
+    thread = SinkThread(sink, name="dying", resequencer=Broken())
+    thread.start()
+    thread.offer(answer(1))
+    eventually(lambda: thread.trouble == "its thread ended", what="the end")
+    assert not thread.offer(answer(2))
+    assert thread.drained  # nobody waits for a dead one
+    assert sink.closed
+    assert thread.close()
+    assert (thread.written, thread.failed, thread.dropped, thread.lost) == (0, 0, 2, 2)
+    assert "its thread ends" in caplog.text
 
 
 def test_when_one_sink_cannot_be_made_the_others_are_closed_again(tmp_path):
     (tmp_path / "taken").write_text("")
     configs = [
-        SimpleNamespace(kind="socket", path=tmp_path / "s", mode="0660"),
-        SimpleNamespace(kind="jsonl", path=tmp_path / "taken" / "a.jsonl"),
+        sink_config(kind="socket", path=tmp_path / "s"),
+        sink_config(kind="jsonl", path=tmp_path / "taken" / "a.jsonl"),
     ]
     with pytest.raises(ConfigError, match="taken"):
-        build_sinks(configs)
+        build_sinks(configs, agent="gw", run=bytes(16), state_dir=tmp_path)
     assert not (tmp_path / "s").exists()
 
 

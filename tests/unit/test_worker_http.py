@@ -45,6 +45,13 @@ def site() -> Iterator[Site]:
     made.server.stop()
 
 
+def test_who_is_ready_and_degraded_says_both() -> None:
+    server = HttpServer(
+        address="127.0.0.1:0", not_ready=list, metrics=bytes, degraded=lambda: ["link lte: link silent"]
+    )
+    assert server.answer("/readyz")[::2] == (200, b"ready, degraded: link lte: link silent\n")
+
+
 def test_a_ready_worker_says_so_and_a_busy_reason_is_in_words(site: Site) -> None:
     assert site.get("/healthz") == (200, "alive\n")
     assert site.get("/readyz") == (200, "ready\n")

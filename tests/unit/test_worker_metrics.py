@@ -1,9 +1,9 @@
 """What a worker shows Prometheus: names that say their units, each documented, times in buckets, a queue that ages."""
 
-from cloud.config import StoreConfig
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.metrics import WorkerMetrics
+from cloud.store.kinds import StoreConfig
 from pipelines.frame import Encoding
 from protos.wire.live import FrameBody, FrameHead, Result
 from protos.wire.session import Hello, Lane, RejectReason, StreamInfo

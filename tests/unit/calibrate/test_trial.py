@@ -3,20 +3,18 @@
 import numpy as np
 import pytest
 
-from edge.config import NearConfig, PipelineConfig
+from edge.config import NearConfig, PipelineConfig, SmallerConfig
 from nearfar.calibrate.clips import every_nth
 from nearfar.calibrate.common_labels import CommonLabels
 from nearfar.calibrate.local_far import LocalFar, local_far
 from nearfar.calibrate.run import calibrate
 from nearfar.calibrate.trial import Trial
-from pipelines.blocks import Block
 from pipelines.codecs.base import PictureLimits
 from pipelines.codecs.kinds import RungConfig
 from pipelines.detectors.base import CancelToken
 from pipelines.errors import ConfigError
 from pipelines.frame import Picture
 from pipelines.result import Detections
-from pipelines.units import Extent
 from tests.support.calibrated import rung, write_clip
 
 LIMITS = PictureLimits(pixels=1 << 20, decoded_bytes=1 << 22)
@@ -145,20 +143,13 @@ def test_a_smaller_input_of_near_is_measured_beside_it(tmp_path):
     assert outcome.as_file().made_from.endswith("near synthetic@320x240, far faces (synthetic@320x240)")
 
 
-class Smaller(Block):
-    input: Extent = (128, 96)
-
-
-class NearWithSmaller(NearConfig):
-    smaller: Smaller = Smaller()
-    not_built = {}  # noqa: RUF012 - as in the base
-
-
 def test_the_smaller_input_of_the_recipe_comes_before_those_asked_for(tmp_path):
     far = local_far(worker(tmp_path / "worker.yaml"), model="")
     clips = every_nth([write_clip(tmp_path / "clip.avi", frames=1)], every=1)
     config = recipe()
     assert config.near is not None
-    config = config.model_copy(update={"near": NearWithSmaller(detector=config.near.detector)})
+    config = config.model_copy(
+        update={"near": NearConfig(detector=config.near.detector, smaller=SmallerConfig(input=(128, 96)))}
+    )
     outcome = calibrate(config, far=far, clips=clips, near_inputs=[(160, 120), (128, 96)])
     assert [small.name for small in outcome.found.smaller] == ["synthetic@128x96", "synthetic@160x120"]

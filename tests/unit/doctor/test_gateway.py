@@ -171,3 +171,14 @@ def test_what_a_pipeline_does_not_have_is_not_examined(patient):
     assert not {"dns", "tcp", *BEHIND} & set(found)
     alone = patient.examined("scheduler.policy=far_only", url=f"zmq://127.0.0.1:{free_port()}")
     assert not {"near", "cpu"} & set(alone)
+
+
+def test_the_smaller_near_input_is_tried_too_and_told_when_it_is_hardly_quicker(patient):
+    slow = "near.detector.delay=40ms"
+    found = patient.examined(slow, "near.smaller.input=160x120")
+    assert found["near.smaller"].level is Level.OK
+    assert "synthetic@160x120 runs in" in found["near.smaller"].words
+    found = patient.examined(slow, "near.smaller.input=320x239")
+    assert found["near.smaller"].level is Level.WARN
+    assert "hardly quicker" in found["near.smaller"].words
+    assert "near.smaller" not in patient.examined()

@@ -9,6 +9,8 @@ import pytest
 from edge.identity import StateDir
 from nearfar.doctor.finding import Level
 from nearfar.doctor.sinks import check_sinks
+from tests.support.broker import free_port
+from tests.support.receiver import Receiver
 
 
 @pytest.fixture
@@ -94,3 +96,33 @@ def test_the_sinks_are_part_of_an_examination(patient, tmp_path):
     finally:
         held.close()
     assert found["sink jsonl"].level is Level.FAIL
+
+
+def test_a_receiver_that_can_be_reached_is_well_and_gets_nothing(look):
+    with Receiver() as receiver:
+        told = look(f"{{kind: webhook, url: '{receiver.url}'}}")
+        assert (told.level, told.words) == (Level.OK, f"127.0.0.1:{receiver.port} can be reached")
+        assert receiver.requests == []
+
+
+def test_a_receiver_that_is_away_is_a_warning_with_where_answers_wait(look):
+    port = free_port()
+    for kind, url in (("mqtt", f"mqtt://127.0.0.1:{port}"), ("webhook", f"http://127.0.0.1:{port}/x")):
+        told = look(f"{{kind: {kind}, url: '{url}', durable: true}}")
+        assert told.level is Level.WARN
+        assert f"127.0.0.1:{port}: Connection refused; answers would wait for it on disk" in told.words
+    told = look(f"{{kind: webhook, name: plant, url: 'http://127.0.0.1:{port}/'}}")
+    assert told.layer == "sink plant"
+    assert "in memory, until the agent ends" in told.words
+
+
+def test_a_secret_that_is_missing_fails_because_the_agent_would_not_start(look, tmp_path):
+    (tmp_path / "empty").touch()
+    told = look(f"{{kind: webhook, url: 'https://h/', token_file: {tmp_path / 'empty'}}}")
+    assert told.level is Level.FAIL
+    assert "is empty" in told.words
+    told = look("{kind: webhook, url: 'https://h/', token_env: NEARFAR_NO_SUCH_TOKEN}")
+    assert "NEARFAR_NO_SUCH_TOKEN is empty or not set" in told.words
+    (tmp_path / "ca").write_text("nonsense")
+    told = look(f"{{kind: mqtt, url: 'mqtts://h', tls: {{ca: {tmp_path / 'ca'}}}}}")
+    assert "holds no certificate" in told.words

@@ -11,6 +11,7 @@ from nearfar.doctor.finding import Level
 from tests.support.endpoints import ScriptedEndpoint
 from tests.support.patients import BEHIND, answering, assert_not_checked, failed, listening
 from tests.support.rig import free_port
+from tests.support.workers import service
 
 
 def test_a_name_nobody_knows_is_a_failure_of_dns(patient):
@@ -106,3 +107,37 @@ def test_an_address_that_is_silent_leaves_the_others_their_share_of_the_time(mon
     assert given_s[1] > 0.9
     told, _ = network.check_port(address, ["10.0.0.1"], limit=lambda _: 0.7)
     assert told.words.endswith("no answer within 0.7 s"), "the time it had, not the one it would have liked"
+
+
+def test_every_link_is_examined_and_a_layer_says_of_which_it_speaks(patient, tmp_path):
+    with service(tmp_path / "worker") as (made, _), listening(made) as url:
+        found = patient.examined(f"links.cable={{url: 'zmq://127.0.0.1:{free_port()}'}}", url=url)
+    assert failed(found) == ["tcp cable"]
+    assert found["deadline lte"].level is Level.OK
+    assert found["hello cable"].level is Level.SKIPPED
+    assert "tcp" not in found
+
+
+def test_workers_of_one_store_are_said_to_fit_together(patient, tmp_path):
+    with (
+        service(tmp_path / "worker") as (made, _),
+        listening(made) as url,
+        service(tmp_path / "worker") as (other, _),
+        listening(other) as second,
+    ):
+        found = patient.examined(f"links.cable={{url: '{second}'}}", url=url)
+    assert failed(found) == []
+    assert found["links"].words == "lte, cable lead to workers of one record store with one model"
+
+
+def test_workers_an_agent_would_not_use_side_by_side_are_a_failure(patient, tmp_path):
+    elsewhere = ScriptedEndpoint()
+    with (
+        service(tmp_path / "worker") as (made, _),
+        listening(made) as url,
+        listening(elsewhere) as second,
+    ):
+        found = patient.examined(f"links.cable={{url: '{second}'}}", url=url)
+    assert failed(found)[-1] == "links"
+    assert found["links"].words.startswith("link cable: this worker keeps its records in store store")
+    assert "one store.url and one model" in found["links"].advice

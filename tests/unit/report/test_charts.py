@@ -69,10 +69,26 @@ def test_the_bars_count_every_frame_once(made):
 
 def test_the_ribbon_shows_each_state_of_the_link_for_as_long_as_it_lasted(made):
     run = made(mixed(), link=a_link())
-    stretches = [(s.state, s.reason, (s.end_ms - s.start_ms) / 1000) for s in run.link.stretches(run.end_ms)]
+    (link,) = run.links
+    stretches = [(s.state, s.reason, (s.end_ms - s.start_ms) / 1000) for s in link.stretches(run.end_ms)]
     assert [s[0] for s in stretches] == ["in budget", "over budget", "in budget"]
     assert stretches[1][1] == "pings unanswered"
     assert stretches[1][2] == pytest.approx(2.0)
+
+
+def test_each_of_several_links_has_its_round_trips_and_a_row_of_states(made):
+    other = [line | {"link": "cable", "connected": False, "rtt_ms": 60.0} for line in a_link()]
+    run = made(mixed(), link=[line for pair in zip(a_link(), other, strict=True) for line in pair])
+    assert [link.name for link in run.links] == ["lte", "cable"]
+    figure = drawn(timeline(run))
+    trips = {t["name"]: t for t in figure["data"] if t["name"].startswith("round trip")}
+    assert set(trips) == {"round trip lte", "round trip cable"}
+    assert set(trips["round trip cable"]["y"]) == {60.0}
+    rows = {y: t["name"] for t in figure["data"] if t.get("yaxis") == "y4" for y in t["y"] if y is not None}
+    assert rows[-1] == "link no connection"
+    assert figure["layout"]["yaxis4"]["ticktext"] == ["lte", "cable"]
+    named = [t["name"] for t in figure["data"] if t.get("showlegend", True)]
+    assert len(set(named)) == len(named), "each word stands in the legend once"
 
 
 def test_a_round_trip_that_was_not_measured_is_a_gap_and_not_a_zero(made):

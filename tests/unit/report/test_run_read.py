@@ -51,7 +51,7 @@ def test_damaged_and_cut_off_lines_are_skipped_and_counted(tmp_path):
     with (root / "link.jsonl").open("a") as file:
         file.write('{"unix_ms": 1')
     run = read_run(root)
-    assert (len(run.frames), run.frames.damaged, run.link.damaged) == (20, 9, 1)
+    assert (len(run.frames), run.frames.damaged, run.links_damaged) == (20, 9, 1)
     text = ReadPage(write_report(root)[0].read_text()).text
     assert "9 damaged or cut-off lines of frames.jsonl were skipped." in text
     assert "1 damaged or cut-off lines of link.jsonl were skipped." in text

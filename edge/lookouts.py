@@ -1,0 +1,63 @@
+"""All lookouts of an agent: what is said of each link depends on the others, and the backfill goes the best way.
+
+The outbox is told how the link does that carries its backfill, each link's data budget of what was sent over it.
+Owned by the dispatcher thread.
+"""
+
+from collections.abc import Callable, Sequence
+
+from edge.bulk_way import BulkWay
+from edge.far_port import FarPort
+from edge.link_log import LinkLog
+from edge.link_sight import LinkSight
+from edge.link_words import LinkWords
+from edge.lookout import Lookout
+from edge.outbox.port import Outbox
+from edge.scheduling.scheduler import Scheduler
+
+
+class Lookouts:
+    """`sights` are the links as they were seen last, in the order of the file, empty before the first look; any thread
+    may read them. `write_link` takes a line for the log, None = nobody keeps one. `near`: whether frames are answered
+    without any link."""
+
+    def __init__(
+        self,
+        ports: Sequence[FarPort],
+        *,
+        bulk: BulkWay,
+        scheduler: Scheduler,
+        outbox: Outbox,
+        write_link: Callable[[LinkSight], None] | None,
+        near: bool,
+    ) -> None:
+        self._bulk = bulk
+        self._scheduler = scheduler
+        self._outbox = outbox
+        self._lookouts = [
+            Lookout(port, link_log=None if write_link is None else LinkLog(write=write_link))
+            for port in ports
+        ]
+        self._words = {port.name: LinkWords(near=near) for port in ports}
+        self.sights: Sequence[LinkSight] = ()
+
+    def turn(self, now_us: int) -> None:
+        """Look where it is time or something changed."""
+        looked = [lookout.turn(now_us) for lookout in self._lookouts]
+        if not any(looked):
+            return
+        self.sights = sights = tuple(s for lookout in self._lookouts if (s := lookout.sight) is not None)
+        for sight in sights:
+            others = [other.link for other in sights if other.offloads and other is not sight]
+            self._words[sight.link].saw(sight, now_us, carried_by=others)
+        self._bulk.look(sights, now_us)
+        for link, size_bytes in self._bulk.take_bill().items():
+            self._scheduler.spent(link, size_bytes, now_us)
+        for sight in sights:
+            if sight.link == self._bulk.current:
+                self._outbox.observe_live(
+                    in_flight_bytes=sight.in_flight_bytes,
+                    over_budget=not sight.in_budget,
+                    bytes_per_s=sight.bytes_per_us * 1e6,
+                    queueing_us=sight.queueing_us,
+                )

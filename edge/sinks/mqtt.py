@@ -1,0 +1,258 @@
+"""Answers to an MQTT 3.1.1 broker with QoS 1: a parcel is delivered when the broker has acknowledged it.
+
+Every failure ends the connection, and the next attempt makes a new one: what the broker did not acknowledge is sent again
+by the queue, and by nobody else. The status topic is retained: `online` from the moment the broker let us in, `offline`
+when we leave, and by last will when we are lost.
+"""
+
+import json
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.reasoncodes import ReasonCode
+
+from edge.sinks.courier import NeverError, NotNowError
+from edge.sinks.parcel import Parcel
+from edge.sinks.place import Place
+from edge.sinks.secret import Secret
+from edge.sinks.tls import TlsSettings, tls_context
+from pipelines.errors import ConfigError
+from pipelines.runtime import monotonic_us
+
+log = logging.getLogger(__name__)
+
+PORTS = {"mqtt": 1883, "mqtts": 8883}
+LOOK_EVERY_US = 1_000_000
+SHORT_US = 3_000_000
+"""A connection that ends sooner is not replaced at once: two clients of one id would throw each other out for ever."""
+_FAREWELL_US = 200_000
+_MOST_BYTES = 268_435_455  # of a packet, section 2.2.3 of MQTT 3.1.1
+_PACKET_SPARE_BYTES = 1024
+
+
+class _Line:
+    """One connection: what its network thread heard, for who waits."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.welcomed = False
+        self.ended = ""  # why
+
+    def heard(self, *, ended: str = "", welcomed: bool = False) -> None:
+        with self.changed:
+            self.ended = self.ended or ended
+            self.welcomed = self.welcomed or welcomed
+            self.changed.notify_all()
+
+
+class MqttCourier:
+    """A `Courier`. `topic` and `status_topic` may hold {agent}, the first {stream} too. `timeout_us` bounds the connection
+    and the wait for acknowledgements."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        place: Place,
+        topic: str,
+        status_topic: str,
+        user: str | None,
+        password: Secret,
+        tls: TlsSettings | None,
+        client_id: str,
+        keep_alive_s: int,
+        timeout_us: int,
+    ) -> None:
+        parts = urlsplit(url)
+        self._host = parts.hostname or ""
+        self._port = parts.port or PORTS[parts.scheme]
+        self._agent = place.agent
+        self._run = place.run.hex()
+        self._topic = topic
+        self._status_topic = status_topic.format(agent=place.agent)
+        self._user = user
+        self._password = password
+        self._tls: ssl.SSLContext | None = tls_context(tls) if parts.scheme == "mqtts" else None
+        self._client_id = client_id
+        self._keep_alive_s = keep_alive_s
+        self._timeout_us = timeout_us
+        self._interrupted = False
+        self._welcomed_us = 0
+        self._client: mqtt.Client | None = None
+        self._line = _Line()
+        if self._password:
+            self._password.read()  # what is missing now is a mistake of the file
+
+    @classmethod
+    def from_config(cls, config: Any, place: Place) -> Self:
+        return cls(
+            url=config.url,
+            place=place,
+            topic=config.topic,
+            status_topic=config.status_topic,
+            user=config.user,
+            password=Secret(what="password of the MQTT broker", file=config.password_file),
+            tls=config.tls,
+            client_id=config.client_id or f"nearfar-{place.agent}-{place.name}",
+            keep_alive_s=config.keep_alive // 1_000_000,
+            timeout_us=config.timeout,
+        )
+
+    def deliver(self, parcels: Sequence[Parcel]) -> int:
+        client = self._connected()
+        end_us = monotonic_us() + self._timeout_us
+        sent = []
+        for parcel in parcels:
+            topic = self._topic.format(agent=self._agent, stream=parcel.stream)
+            if len(parcel.body) + len(topic.encode()) + _PACKET_SPARE_BYTES > _MOST_BYTES:
+                raise NeverError("it is larger than MQTT allows", reason="too_large")
+            with self._line.changed:
+                ended = self._line.ended
+            if ended:
+                break
+            info = client.publish(topic, parcel.body, qos=1)
+            if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
+                break
+            sent.append(info)
+        taken = 0
+
+        def all_taken() -> bool:
+            nonlocal taken
+            while taken < len(sent) and sent[taken].is_published():
+                taken += 1
+            return taken == len(sent)
+
+        self._wait(lambda: all_taken() or bool(self._line.ended), end_us)
+        if taken < len(parcels):
+            why = self._line.ended or f"no acknowledgement within {self._timeout_us / 1e6:g} s"
+            self._cut()
+            if not taken:
+                raise NotNowError(f"{self._host}:{self._port}: {why}")
+        return taken
+
+    def tend(self) -> int | None:
+        self._connected()
+        return LOOK_EVERY_US
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+        self._line.heard()
+
+    def close(self) -> None:
+        client = self._client
+        if client is None or self._line.ended:
+            self._cut()
+            return
+        with suppress(ValueError, OSError):
+            said = client.publish(self._status_topic, self._status("offline", "stopped"), qos=1, retain=True)
+            self._interrupted = False
+            self._wait(lambda: said.is_published() or bool(self._line.ended), monotonic_us() + _FAREWELL_US)
+            client.disconnect()
+            client.loop_stop()
+        self._client = None
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _connected(self) -> mqtt.Client:
+        """A client the broker has let in, the status told. Raises NotNowError."""
+        if self._client is not None and not self._line.ended:
+            return self._client
+        ended = self._line.ended if self._client is not None else ""
+        self._cut()
+        if ended:
+            log.info("mqtt: the connection to %s:%d ended: %s", self._host, self._port, ended)
+            if monotonic_us() - self._welcomed_us < SHORT_US:
+                raise NotNowError(
+                    f"{self._host}:{self._port}: {ended}, right after it began; "
+                    f"is there another client with the id {self._client_id}?"
+                )
+        end_us = monotonic_us() + self._timeout_us
+        line = self._line = _Line()
+        client = self._new_client(line)
+        try:
+            client.connect(self._host, self._port, self._keep_alive_s)
+        except (OSError, ValueError) as error:  # ValueError: a certificate for another host, on some versions
+            raise NotNowError(f"{self._host}:{self._port} cannot be reached: {_words_of(error)}") from error
+        self._client = client
+        client.loop_start()
+        self._wait(lambda: line.welcomed or bool(line.ended), end_us)
+        if not line.welcomed:
+            why = line.ended or f"no welcome within {self._timeout_us / 1e6:g} s"
+            self._cut()
+            raise NotNowError(f"{self._host}:{self._port}: {why}")
+        self._welcomed_us = monotonic_us()
+        client.publish(self._status_topic, self._status("online"), qos=1, retain=True)
+        return client
+
+    def _new_client(self, line: _Line) -> mqtt.Client:
+        client = mqtt.Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=self._client_id,
+            clean_session=True,
+            protocol=MQTTProtocolVersion.MQTTv311,
+            reconnect_on_failure=False,
+        )
+        client.connect_timeout = self._timeout_us / 1e6
+        client.max_inflight_messages_set(65_535)  # as many as the queue gives at once
+        if self._user is not None:
+            try:
+                client.username_pw_set(self._user, self._password.read() if self._password else None)
+            except ConfigError as error:
+                raise NotNowError(str(error)) from error
+        if self._tls is not None:
+            client.tls_set_context(self._tls)
+        client.will_set(self._status_topic, self._status("offline", "connection lost"), qos=1, retain=True)
+
+        def on_connect(_client: Any, _data: Any, _flags: Any, code: ReasonCode, _properties: Any) -> None:
+            if code.is_failure:
+                line.heard(ended=f"the broker refuses us: {code}; check user, password_file and client_id")
+            else:
+                line.heard(welcomed=True)
+
+        def on_disconnect(_client: Any, _data: Any, _flags: Any, code: ReasonCode, _properties: Any) -> None:
+            line.heard(ended=f"the connection ended: {code}")
+
+        def on_publish(_client: Any, _data: Any, _mid: int, _code: Any, _properties: Any) -> None:
+            line.heard()
+
+        def on_socket_open(_client: Any, _data: Any, connection: Any) -> None:
+            # A batch is many small packets: without it each waits for the acknowledgement of the one before.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        client.on_connect, client.on_disconnect, client.on_publish = on_connect, on_disconnect, on_publish
+        client.on_socket_open = on_socket_open
+        return client
+
+    def _wait(self, condition: Callable[[], bool], end_us: int) -> None:
+        with self._line.changed:
+            self._line.changed.wait_for(
+                lambda: self._interrupted or condition(), max(0.0, (end_us - monotonic_us()) / 1e6)
+            )
+
+    def _cut(self) -> None:
+        """Without a farewell, so that the broker tells our last will."""
+        client, self._client = self._client, None
+        if client is None:
+            return
+        connection = client.socket()
+        if isinstance(connection, socket.socket):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        client.loop_stop()
+
+    def _status(self, state: str, reason: str = "") -> bytes:
+        said = {"agent": self._agent, "run": self._run, "state": state}
+        return json.dumps(said | ({"reason": reason} if reason else {}), separators=(",", ":")).encode()
+
+
+def _words_of(error: Exception) -> str:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text or type(error).__name__

@@ -1,0 +1,175 @@
+"""Brings what waits in a spool to its receiver, oldest first, at least once, for as long as it takes.
+
+A receiver that fails is tried again after a growing wait, of random length so that a fleet does not come back all at
+once, or after the time it asked for. What it will never take is isolated by halves, so that one bad parcel costs only
+itself. Nothing a courier raises ends the thread; one that ended all the same is started anew by `wake`.
+"""
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edge.backoff import Backoff
+from edge.sinks.courier import Courier, NeverError, NotNowError
+from edge.sinks.spool import Spool
+from pipelines.runtime import monotonic_us
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT_US = 500_000
+MOST_WAIT_US = 60_000_000
+MOST_ASKED_US = 600_000_000
+BATCH_BYTES = 1 << 20
+FAREWELL_US = 300_000
+_JITTER = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostSight:
+    """`failing` is empty while deliveries succeed, else what the receiver said; `failing_us`: for how long.
+    `retries` are attempts after a failure, `restarts` threads that died and were replaced."""
+
+    failing: str
+    failing_us: int
+    retries: int
+    restarts: int
+
+
+class Postman:
+    """Owns `courier` and the thread it works in. `batch` is the most parcels of one delivery."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        courier: Courier,
+        *,
+        name: str,
+        batch: int,
+        clock_us: Callable[[], int] = monotonic_us,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._spool = spool
+        self._courier = courier
+        self.name = name
+        self._batch = self._limit = batch
+        self._again = 0
+        self._clock_us = clock_us
+        self._backoff = backoff or Backoff(
+            first_us=FIRST_WAIT_US, most_us=MOST_WAIT_US, jitter=_JITTER, dice=random.random
+        )
+        self._changed = threading.Condition()
+        self._woken = False
+        self._end_us: int | None = None
+        self._thread: threading.Thread | None = None
+        self._failing = ""
+        self._failing_since_us = 0
+        self._retries = 0
+        self._restarts = 0
+
+    def wake(self) -> None:
+        """Something waits. Starts the thread if there is none."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify()
+            if self._thread is not None and not self._thread.is_alive() and self._end_us is None:
+                self._restarts += 1
+                log.error("sink %s: its sender died and is started anew", self.name)
+                self._thread = None
+            if self._thread is None and self._end_us is None:
+                self._thread = threading.Thread(target=self._run, name=f"post-{self.name}", daemon=True)
+                self._thread.start()
+
+    @property
+    def failing(self) -> str:
+        """What the receiver said last, empty while it takes what it is given."""
+        return self._failing
+
+    def sight(self) -> PostSight:
+        failing = self._failing
+        return PostSight(
+            failing=failing,
+            failing_us=self._clock_us() - self._failing_since_us if failing else 0,
+            retries=self._retries,
+            restarts=self._restarts,
+        )
+
+    def close(self, within_us: int = FAREWELL_US) -> bool:
+        """Deliver what waits as far as it goes in `within_us`, then end; False if the thread still hangs."""
+        with self._changed:
+            self._end_us = self._clock_us() + within_us
+            self._changed.notify()
+            thread = self._thread
+        if thread is None:
+            self._courier.close()
+            return True
+        thread.join(within_us / 1e6)
+        if thread.is_alive():
+            self._courier.interrupt()
+            thread.join(FAREWELL_US / 1e6)
+        return not thread.is_alive()
+
+    # -- the thread ---------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            wait_us = self._turn()
+            with self._changed:
+                if self._end_us is not None and (wait_us != 0 or self._clock_us() >= self._end_us):
+                    break
+                # A failure waits its time out; being idle ends as soon as something comes.
+                if wait_us != 0:
+                    self._changed.wait_for(
+                        lambda: self._end_us is not None or (self._woken and not self._failing),
+                        None if wait_us is None else wait_us / 1e6,
+                    )
+                self._woken = False
+        self._courier.close()
+
+    def _turn(self) -> int | None:
+        """One delivery; how long to wait before the next: 0 = not at all, None = until something comes."""
+        # After a failure the same parcels again: a receiver that did take them knows the batch by its key.
+        parcels = self._spool.peek(limit=self._again or self._limit, max_bytes=BATCH_BYTES)
+        try:
+            if not parcels:
+                again_us = self._courier.tend()
+                self._good()
+                return again_us
+            taken = self._courier.deliver(parcels)
+        except NeverError as error:
+            self._again = 0
+            if len(parcels) > 1:  # one of them is bad; which one shows when they come in smaller batches
+                self._limit = (len(parcels) + 1) // 2
+                return 0
+            log.warning("sink %s: %s is given up: %s", self.name, parcels[0].id, error)
+            self._spool.settle(parcels, refused=error.reason)
+            return 0
+        except NotNowError as error:
+            self._again = len(parcels)
+            return self._bad(str(error), after_us=error.after_us)
+        except Exception as error:  # noqa: BLE001 - a bug in a courier must not end the sink
+            self._again = len(parcels)
+            return self._bad(f"{type(error).__name__}: {error}")
+        self._spool.settle(parcels[:taken])
+        self._again = 0
+        self._limit = min(self._limit * 2, self._batch)
+        self._good()
+        return 0
+
+    def _good(self) -> None:
+        if self._failing:
+            log.warning("sink %s: delivers again", self.name)
+        self._failing = ""
+        self._backoff.reset()
+
+    def _bad(self, words: str, *, after_us: int = 0) -> int:
+        if self._end_us is not None and self._failing:
+            words = self._failing  # what it said before it was interrupted tells more
+        if words != self._failing:
+            log.warning("sink %s: %s", self.name, words)
+        if not self._failing:
+            self._failing_since_us = self._clock_us()
+        self._failing = words
+        self._retries += 1
+        return max(1, min(after_us, MOST_ASKED_US), self._backoff.next_us())

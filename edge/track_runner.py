@@ -1,0 +1,117 @@
+"""Trackers of all streams on a thread of their own: small copies of pictures kept, answers carried forward on order.
+
+Neither the dispatcher's thread, which every deadline waits for, nor near's, which is stuck just when a tracked answer
+is needed. Orders are done in their order; pictures are skipped, counted, while too many wait.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from edge.scheduling.near_timeline import Key
+from pipelines.frame import Frame
+from pipelines.trackers.base import Base, Carried, Tracker
+
+log = logging.getLogger(__name__)
+
+PICTURES_WAITING = 16
+"""References to whole pictures, so memory stays small whatever happens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrackRun:
+    """What came of an order; `carried` None: nothing could be carried forward. `took_us` from the order on, ready at
+    `ready_us`."""
+
+    key: Key
+    carried: Carried | None
+    ready_us: int
+    took_us: int
+
+
+class TrackCounts(NamedTuple):
+    """Orders done, those of them where nothing could be carried forward, and pictures skipped in a hurry."""
+
+    runs: int
+    lost: int
+    skipped: int
+
+
+class TrackRunner:
+    """`see`, `rebase` and `carry` are called by the dispatcher thread and return at once; `done` from the thread here,
+    once for every `carry`."""
+
+    def __init__(
+        self,
+        trackers: Mapping[str, Tracker],
+        *,
+        done: Callable[[TrackRun], None],
+        clock_us: Callable[[], int],
+    ) -> None:
+        self._trackers = trackers
+        self._done = done
+        self._clock_us = clock_us
+        self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._pictures_put = self._pictures_taken = 0
+        self._runs = self._lost = self._skipped = 0
+        self._thread = threading.Thread(target=self._run, name="tracker", daemon=True)
+
+    @property
+    def counts(self) -> TrackCounts:
+        """So far; from any thread."""
+        return TrackCounts(self._runs, self._lost, self._skipped)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def see(self, frame: Frame, *, oldest: int) -> None:
+        """A frame was accepted; `oldest` is the seq of the first one of its stream that is not answered yet."""
+        if self._pictures_put - self._pictures_taken >= PICTURES_WAITING:
+            self._skipped += 1
+            return
+        self._pictures_put += 1
+        self._orders.put(lambda: self._see(frame, oldest))
+
+    def rebase(self, stream: str, base: Base) -> None:
+        """A detector said something of a frame."""
+        tracker = self._trackers.get(stream)
+        if tracker is not None:
+            self._orders.put(lambda: tracker.rebase(base))
+
+    def carry(self, key: Key) -> None:
+        """Carry the best earlier answer forward to this frame."""
+        ordered_us = self._clock_us()
+        self._orders.put(lambda: self._carry(key, ordered_us))
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        self._orders.put(None)
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+
+    # -- the thread ---------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while (order := self._orders.get()) is not None:
+            try:
+                order()
+            except Exception:
+                log.exception("tracker: one order failed")
+
+    def _see(self, frame: Frame, oldest: int) -> None:
+        self._pictures_taken += 1
+        tracker = self._trackers[frame.stream]
+        tracker.see(frame.seq, frame.picture, captured_us=frame.captured_us, oldest=oldest)
+
+    def _carry(self, key: Key, ordered_us: int) -> None:
+        carried: Carried | None = None
+        try:
+            carried = self._trackers[key[0]].carry(key[1])
+        except Exception:
+            log.exception("cannot track %s/%d", *key)
+        self._runs += 1
+        self._lost += carried is None
+        ready_us = self._clock_us()
+        self._done(TrackRun(key=key, carried=carried, ready_us=ready_us, took_us=ready_us - ordered_us))

@@ -1,0 +1,243 @@
+"""A file of answers for years: it rotates, is moved by others, meets a full disk, and no line is torn or lost silently."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+from pydantic import ValidationError
+
+from edge.sinks.base import SinkThread
+from edge.sinks.jsonl import JsonlSink
+from edge.sinks.line_file import LineFile
+from edge.sinks.rotation import Rotation
+from tests.support.answers import answer
+from tests.support.eventually import eventually
+from tests.support.sinks import sink, sink_config
+
+
+class Clock:
+    now_us = 0
+
+    def __call__(self):
+        return self.now_us
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "answers.jsonl"
+
+
+def rotation(path, *, max_bytes=None, max_age_us=None, keep=7, compress=False):
+    return Rotation(path, max_bytes=max_bytes, max_age_us=max_age_us, keep=keep, compress=compress)
+
+
+def line_file(path, clock=None, **rotate):
+    return LineFile(path, clock_us=clock or Clock(), rotation=rotation(path, **rotate) if rotate else None)
+
+
+def put(file, *lines):
+    for line in lines:
+        file.write(line.encode())
+    file.flush()
+
+
+def names(path):
+    return sorted(p.name for p in path.parent.iterdir())
+
+
+def test_before_a_file_grows_beyond_its_bytes_it_gets_a_number_and_a_new_one_begins(path):
+    file = line_file(path, max_bytes=10)
+    for line in ("aaaa", "bbbb", "cccc", "dddd", "eeee"):
+        put(file, line)
+    file.close()
+    assert names(path) == ["answers-000001.jsonl", "answers-000002.jsonl", "answers.jsonl"]
+    assert (path.parent / "answers-000001.jsonl").read_text() == "aaaa\nbbbb\n"
+    assert path.read_text() == "eeee\n"
+    assert file.rotated == 2
+
+
+def test_a_batch_larger_than_a_file_may_be_goes_into_one_whole(path):
+    file = line_file(path, max_bytes=10)
+    put(file, "a" * 30)
+    put(file, "b")
+    file.close()
+    assert path.read_text() == "b\n"
+
+
+def test_a_file_rotates_by_age_with_the_next_line_and_never_when_it_is_empty(path):
+    clock = Clock()
+    file = line_file(path, clock, max_age_us=60)
+    clock.now_us = 100
+    put(file, "a")
+    clock.now_us = 159
+    put(file, "b")
+    clock.now_us = 160
+    put(file, "c")
+    file.close()
+    assert names(path) == ["answers-000001.jsonl", "answers.jsonl"]
+    assert path.read_text() == "c\n"
+
+
+def test_only_so_many_are_kept_and_numbers_go_on_after_a_restart(path):
+    (path.parent / "answers-notes.jsonl").write_text("somebody else's")
+    for _ in range(2):
+        file = line_file(path, max_bytes=1, keep=2)
+        for line in "abc":
+            put(file, line)
+        file.close()
+    assert names(path) == [
+        "answers-000004.jsonl",
+        "answers-000005.jsonl",
+        "answers-notes.jsonl",
+        "answers.jsonl",
+    ]
+
+
+def test_files_with_a_number_are_compressed_and_only_whole_ones_have_the_name(path):
+    file = line_file(path, max_bytes=6, compress=True)
+    for line in ("aaaa", "bbbb", "cccc"):
+        put(file, line)
+        eventually(lambda: not [n for n in names(path) if n[-6:] == ".jsonl" and "-" in n], what="the zst")
+    file.close()
+    assert names(path) == ["answers-000001.jsonl.zst", "answers-000002.jsonl.zst", "answers.jsonl"]
+    packed = (path.parent / "answers-000001.jsonl.zst").read_bytes()
+    with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
+        assert reader.read() == b"aaaa\n"
+
+
+def test_what_an_earlier_run_left_uncompressed_is_compressed_by_the_next(path):
+    (path.parent / "answers-000001.jsonl").write_text("a\n")
+    (path.parent / "answers-000001.jsonl.zst.part").write_text("half")
+    made = rotation(path, max_bytes=10, compress=True)
+    eventually(lambda: names(path) == ["answers-000001.jsonl.zst"], what="the compressed file")
+    made.close()
+
+
+def test_when_a_file_cannot_be_moved_lines_go_on_into_it_and_it_is_said_once(path, caplog, monkeypatch):
+    file = line_file(path, max_bytes=1)
+
+    def refuse(self, target):
+        raise PermissionError(13, "Permission denied", str(target))
+
+    monkeypatch.setattr(type(path), "rename", refuse)
+    for line in "abc":
+        put(file, line)
+    file.close()
+    assert path.read_text() == "a\nb\nc\n"
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("what", ["moved", "removed", "folder removed"])
+def test_a_file_that_somebody_moved_or_removed_is_made_anew_with_the_next_line(tmp_path, what):
+    path = tmp_path / "log" / "answers.jsonl"
+    file = line_file(path)
+    put(file, "a")
+    if what == "moved":
+        path.rename(path.with_suffix(".1"))
+    else:
+        path.unlink()
+        if what == "folder removed":
+            path.parent.rmdir()
+    put(file, "b")
+    file.close()
+    assert path.read_text() == "b\n"
+    assert file.reopened == 1
+
+
+def test_a_file_that_somebody_emptied_goes_on_from_its_beginning(path):
+    file = line_file(path)
+    put(file, "a")
+    os.truncate(path, 0)
+    put(file, "b")
+    file.close()
+    assert path.read_bytes() == b"b\n"
+
+
+FULL = """
+import json, resource, signal, sys
+from functools import partial
+from pathlib import Path
+from edge.sinks.base import SinkThread
+from edge.sinks.jsonl import JsonlSink
+from tests.support.answers import answer
+from tests.support.eventually import eventually
+
+path = Path(sys.argv[1])
+thread = SinkThread(JsonlSink(path=path), name="jsonl")
+thread.start()
+
+def settled(seq):
+    return thread.written + thread.failed == seq
+
+def give(*seqs):
+    for seq in seqs:
+        thread.offer(answer(seq))
+        eventually(partial(settled, seq), what="the answer")
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+give(1, 2)
+before = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 100, before[1]))
+give(3, 4)
+torn = path.read_bytes()[-1:] != b"\\n"
+resource.setrlimit(resource.RLIMIT_FSIZE, before)
+give(5)
+thread.close()
+print(json.dumps([thread.written, thread.failed, thread.lost, torn]))
+"""
+
+
+def test_on_a_full_disk_no_line_is_torn_what_failed_is_counted_and_it_goes_on_when_there_is_room(path):
+    # A size limit stands for the disk, in a process of its own: the third line fits in part only.
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert json.loads(done.stdout) == [3, 2, 2, False]
+    assert [json.loads(line)["seq"] for line in path.read_text().splitlines()] == [1, 2, 5]
+
+
+def test_a_device_that_takes_nothing_fails_each_answer_and_stops_nobody():
+    thread = SinkThread(JsonlSink(path=Path("/dev/full")), name="full")
+    thread.start()
+    for seq in (1, 2):
+        thread.offer(answer(seq))
+    assert thread.close()
+    assert (thread.written, thread.failed) == (0, 2)
+    assert "No space left" in thread.last_error
+
+
+def test_every_key_of_rotate_reaches_the_file(tmp_path):
+    made = sink(
+        tmp_path,
+        kind="jsonl",
+        path=tmp_path / "a.jsonl",
+        rotate={"max_bytes": "4KiB", "max_age": "1h", "keep": 1, "compress": "zstd"},
+    )
+    for seq in range(1, 60):
+        made.write(answer(seq))
+        made.flush()
+    eventually(
+        lambda: len(found := names(tmp_path / "x")) == 2 and found[0].endswith(".zst"), what="one old file"
+    )
+    made.close()
+    assert made.counts()["rotated"] > 1
+    assert made._file._rotation._max_age_us == 3_600_000_000
+
+
+@pytest.mark.parametrize(
+    ("rotate", "words"),
+    [
+        ({}, "say max_bytes, max_age or both"),
+        ({"max_bytes": "10B"}, "at least 4KiB"),
+        ({"max_age": "1ms"}, "at least 1s"),
+        ({"max_bytes": "1MiB", "keep": 0}, "greater than or equal to 1"),
+        ({"max_bytes": "1MiB", "compress": "gzip"}, "'none' or 'zstd'"),
+    ],
+)
+def test_a_rotation_that_cannot_work_is_refused_with_words(tmp_path, rotate, words):
+    with pytest.raises(ValidationError, match=words):
+        sink_config(kind="jsonl", path=tmp_path / "a.jsonl", rotate=rotate)

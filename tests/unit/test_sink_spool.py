@@ -1,0 +1,290 @@
+"""The queue of a sink: nothing is lost silently, in memory or on disk, whatever the disk does."""
+
+import sqlite3
+
+import pytest
+
+from edge.sinks.spool import Spool
+from edge.sinks.spool_file import SpoolFile
+from pipelines.errors import ConfigError, Retryable
+from tests.support.answers import answer
+
+HOUR_US = 3_600_000_000
+
+
+class Clock:
+    def __init__(self):
+        self.now_us = 5_000_000
+
+    def __call__(self):
+        return self.now_us
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def spool(clock, *, file=None, max_bytes=1 << 20, max_age_us=HOUR_US):
+    return Spool(max_bytes=max_bytes, max_age_us=max_age_us, clock_us=clock, file=file)
+
+
+def put(queue, *seqs):
+    queue.put([answer(seq) for seq in seqs])
+
+
+def seqs(queue, limit=10_000):
+    return [int(p.id.rpartition("/")[2]) for p in queue.peek(limit=limit, max_bytes=1 << 30)]
+
+
+def deliver(queue, count):
+    queue.settle(queue.peek(limit=count, max_bytes=1 << 30))
+
+
+def sight(queue):
+    seen = queue.sight()
+    assert seen.balance == 0, seen
+    return seen
+
+
+@pytest.fixture(params=["memory", "disk"])
+def any_spool(request, clock, tmp_path):
+    def make(**settings):
+        file = SpoolFile(tmp_path / "q.db") if request.param == "disk" else None
+        made.append(spool(clock, file=file, **settings))
+        return made[-1]
+
+    made: list[Spool] = []
+    yield make
+    for queue in made:
+        queue.close()
+
+
+def test_what_was_put_first_is_given_first_and_leaves_only_when_it_was_taken(any_spool):
+    queue = any_spool()
+    put(queue, 1, 2)
+    put(queue, 3)
+    assert seqs(queue) == seqs(queue) == [1, 2, 3]
+    deliver(queue, 2)
+    assert seqs(queue) == [3]
+    assert (sight(queue).delivered, sight(queue).waiting) == (2, 1)
+
+
+def test_a_delivery_is_bounded_by_count_and_bytes_but_never_empty(any_spool):
+    queue = any_spool()
+    put(queue, 1, 2, 3)
+    assert len(queue.peek(limit=2, max_bytes=1 << 20)) == 2
+    assert len(queue.peek(limit=3, max_bytes=1)) == 1
+
+
+def test_beyond_its_bytes_the_oldest_give_way_and_are_counted(any_spool):
+    queue = any_spool(max_bytes=8192)
+    for seq in range(1, 101):
+        put(queue, seq)
+    left = seqs(queue)
+    assert left == list(range(left[0], 101))
+    assert left[0] > 1
+    seen = sight(queue)
+    assert seen.bytes <= 8192
+    assert seen.evicted == {"age": 0, "bytes": left[0] - 1}
+
+
+def test_what_is_too_old_is_given_up_even_if_nothing_new_comes(any_spool, clock):
+    queue = any_spool(max_age_us=60_000_000)
+    put(queue, 1)
+    clock.now_us += 40_000_000
+    put(queue, 2)
+    assert sight(queue).oldest_us == 40_000_000
+    clock.now_us += 30_000_000
+    assert seqs(queue) == [2]
+    assert sight(queue).evicted == {"age": 1, "bytes": 0}
+
+
+def test_what_a_receiver_refuses_is_counted_by_its_reason(any_spool):
+    queue = any_spool()
+    put(queue, 1, 2)
+    queue.settle(queue.peek(limit=1, max_bytes=1 << 20), refused="http_400")
+    assert sight(queue).refused == {"http_400": 1}
+    assert seqs(queue) == [2]
+
+
+def test_what_is_evicted_while_it_is_being_delivered_is_counted_once(any_spool):
+    queue = any_spool(max_bytes=8192)
+    put(queue, 1)
+    in_hand = queue.peek(limit=1, max_bytes=1 << 20)
+    for seq in range(2, 40):
+        put(queue, seq)
+    queue.settle(in_hand)
+    assert sight(queue).delivered == 0
+    assert sight(queue).evicted["bytes"] > 0
+
+
+def test_what_only_memory_held_is_abandoned_and_counted_at_the_end(clock):
+    queue = spool(clock)
+    put(queue, 1, 2)
+    deliver(queue, 1)
+    queue.close()
+    assert (sight(queue).abandoned, sight(queue).lost) == (1, 1)
+
+
+def test_a_durable_queue_goes_on_where_the_last_process_ended(clock, tmp_path):
+    first = spool(clock, file=SpoolFile(tmp_path / "q.db"))
+    put(first, 1, 2, 3)
+    deliver(first, 1)
+    # Not closed: as after kill -9.
+    second = spool(clock, file=SpoolFile(tmp_path / "q.db"))
+    put(second, 4)
+    assert seqs(second) == [2, 3, 4]
+    assert (sight(second).inherited, sight(second).taken) == (2, 1)
+    second.close()
+    assert sight(second).abandoned == 0
+
+
+def test_the_age_of_what_waits_is_uptime_so_a_night_without_power_makes_nothing_old(clock, tmp_path):
+    first = spool(clock, file=SpoolFile(tmp_path / "q.db"), max_age_us=60_000_000)
+    put(first, 1)
+    clock.now_us += 30_000_000
+    first.close()
+    clock.now_us = 7  # another boot: the monotonic clock starts anew
+    second = spool(clock, file=SpoolFile(tmp_path / "q.db"), max_age_us=60_000_000)
+    assert sight(second).oldest_us == 30_000_000
+    clock.now_us += 29_000_000
+    assert seqs(second) == [1]
+    clock.now_us += 2_000_000
+    assert seqs(second) == []
+    second.close()
+
+
+def test_on_a_full_disk_answers_wait_in_memory_and_move_to_the_disk_when_there_is_room(clock, tmp_path):
+    file = SpoolFile(tmp_path / "q.db", max_pages=40)
+    queue = spool(clock, file=file)
+    for seq in range(1, 101):
+        put(queue, seq)
+    seen = sight(queue)
+    assert "full" in seen.disk_error
+    assert 0 < seen.sheltered < 100
+    assert seqs(queue) == list(range(1, 101))
+    deliver(queue, 90)
+    put(queue, 101)
+    assert sight(queue).disk_error == ""
+    queue.close()
+    assert sight(queue).abandoned == 0
+    assert SpoolFile(tmp_path / "q.db").rows == 11
+
+
+def test_what_was_delivered_is_not_delivered_again_while_the_disk_cannot_forget_it(clock, tmp_path):
+    class Stuck(SpoolFile):
+        stuck = False
+
+        def commit(self, **change):
+            if self.stuck:
+                raise Retryable("read-only")
+            return super().commit(**change)
+
+    file = Stuck(tmp_path / "q.db")
+    queue = spool(clock, file=file)
+    put(queue, 1, 2, 3)
+    file.stuck = True
+    deliver(queue, 2)
+    assert seqs(queue) == [3]
+    assert (sight(queue).delivered, sight(queue).waiting) == (2, 1)
+    put(queue, 4)
+    assert seqs(queue) == [3, 4]
+    assert sight(queue).disk_error == "read-only"
+    file.stuck = False
+    put(queue, 5)
+    assert (sight(queue).delivered, sight(queue).waiting) == (2, 3)
+    deliver(queue, 3)
+    assert (sight(queue).delivered, sight(queue).waiting, file.rows) == (5, 0, 0)
+    queue.close()
+
+
+def test_a_disk_that_cannot_be_read_delays_and_nothing_overtakes_what_is_on_it(clock, tmp_path):
+    class Unreadable(SpoolFile):
+        away = False
+
+        def peek(self, **what):
+            if self.away:
+                raise Retryable("input/output error")
+            return super().peek(**what)
+
+        def commit(self, **change):
+            if self.away:
+                raise Retryable("input/output error")
+            return super().commit(**change)
+
+    file = Unreadable(tmp_path / "q.db")
+    queue = spool(clock, file=file)
+    put(queue, 1)
+    file.away = True
+    put(queue, 2)
+    assert seqs(queue) == []
+    file.away = False
+    assert seqs(queue) == [1, 2]
+    queue.close()
+
+
+def test_a_damaged_queue_is_set_aside_counted_and_said_and_a_new_one_goes_on(clock, tmp_path, caplog):
+    path = tmp_path / "q.db"
+    first = SpoolFile(path)
+    queue = spool(clock, file=first)
+    for seq in range(1, 200):
+        put(queue, seq)
+    first.close(uptime_us=0)
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 8 * 4096)
+    put(queue, 200)
+    assert sight(queue).set_aside == 199
+    assert seqs(queue) == [200]
+    assert path.with_name("q.db.damaged-1").exists()
+    assert "is damaged" in caplog.text
+    queue.close()
+
+
+def test_a_file_that_is_no_queue_at_start_is_set_aside(clock, tmp_path):
+    path = tmp_path / "q.db"
+    path.write_bytes(b"not a database " * 100)
+    queue = spool(clock, file=SpoolFile(path))
+    put(queue, 1)
+    assert seqs(queue) == [1]
+    assert path.with_name("q.db.damaged-1").exists()
+    queue.close()
+
+
+def test_a_queue_of_a_newer_version_is_refused_with_what_to_do(tmp_path):
+    path = tmp_path / "q.db"
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(ConfigError, match="written by a newer nearfar"):
+        SpoolFile(path)
+
+
+def test_a_queue_that_cannot_be_made_is_refused_at_start(tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(ConfigError, match="durable"):
+        SpoolFile(tmp_path / "taken" / "q.db")
+
+
+def test_a_drained_queue_gives_its_space_back(clock, tmp_path):
+    path = tmp_path / "q.db"
+    queue = spool(clock, file=SpoolFile(path), max_bytes=64 << 20)
+    for first in range(1, 3001, 100):
+        put(queue, *range(first, first + 100))
+    grown = path.stat().st_size + path.with_name("q.db-wal").stat().st_size
+    while not queue.empty:
+        deliver(queue, 500)
+    assert path.stat().st_size < grown / 10  # at once, not only at the end
+    queue.close()
+
+
+def test_what_a_durable_queue_writes_to_the_flash_is_counted_and_memory_writes_nothing(clock, tmp_path):
+    queue = spool(clock, file=SpoolFile(tmp_path / "q.db"), max_bytes=64 << 20)
+    for seq in range(1, 2001):
+        put(queue, seq)
+    wrote = sight(queue).flash_bytes
+    size = sum(len(p.body) for p in queue.peek(limit=2000, max_bytes=1 << 30))
+    assert size < wrote < 30 * size
+    queue.close()
+    assert sight(spool(clock)).flash_bytes == 0
