@@ -1,7 +1,9 @@
 """What a worker keeps beside its records, built from `store` of its configuration: pictures, and bounds on both.
 
-live frame ─→ LivePayloads ─┬→ PayloadWriter ─→ Payloads (folder + rows) ←─ Housekeeper ─→ Retention
-bulk lane ─→ Uploads (parts) ┘
+    live frame ─→ LivePayloads ─┬→ PayloadWriter ─→ Payloads (folder + rows) ←─ Housekeeper ─→ Retention
+    bulk lane ─→ Uploads (parts) ┘
+
+Pictures of both ways end in one folder, each content once.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -50,8 +52,7 @@ class Keeping:
             self.payloads = Payloads(store, folder, max_bytes=wanted.max_bytes)
             store.note_payloads(self.payloads.folder.root)
             self.writer = PayloadWriter(self.payloads, acknowledge=self._acknowledge, unix_us=unix_us)
-            root = self.payloads.folder.root / "parts"
-            parts = PartFolder(root, max_bytes=min(PARTS_BYTES, wanted.max_bytes))
+            parts = PartFolder(folder.root / "parts", max_bytes=min(PARTS_BYTES, wanted.max_bytes))
             self.uploads = Uploads(
                 payloads=self.payloads, writer=self.writer, parts=parts, limits=limits, codecs=codecs
             )

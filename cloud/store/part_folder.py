@@ -10,20 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cloud.store.payload_folder import content_hash
-from pipelines.errors import ConfigError, Rejected, Retryable
+from pipelines.errors import Rejected, Retryable
 
 
 class PartFolder:
     """`sha256`: 64 hex digits. Raises Retryable when the disk refuses for now."""
 
     def __init__(self, root: Path, *, max_bytes: int) -> None:
-        """ConfigError when the folder cannot be made."""
+        """`root` is made when the first part comes, inside the payload folder, which has to be there then."""
         self.root = root
         self._max_bytes = max_bytes
-        try:
-            root.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"store.payloads.path: cannot make {root}: {error.strerror}") from error
 
     def length(self, agent: str, sha256: str) -> int:
         """Bytes that are here; 0 for a part that was never begun."""
@@ -44,6 +40,7 @@ class PartFolder:
             return length
         try:
             if length == 0:
+                self.root.mkdir(exist_ok=True)
                 self._make_room(size_bytes)
             with self._path(agent, sha256).open("ab") as file:
                 file.write(data[known:])
@@ -89,5 +86,8 @@ class PartFolder:
         return self.root / f"{sha256}.{agent}"
 
     def _entries(self) -> Iterator["os.DirEntry[str]"]:
-        with os.scandir(self.root) as found:
-            yield from found
+        try:
+            with os.scandir(self.root) as found:
+                yield from found
+        except FileNotFoundError:
+            return

@@ -7,7 +7,7 @@ import pytest
 
 from cloud.store.part_folder import PartFolder
 from cloud.store.payload_folder import content_hash
-from pipelines.errors import ConfigError, Rejected, Retryable
+from pipelines.errors import Rejected, Retryable
 
 DATA = bytes(range(256)) * 4
 SHA = content_hash(DATA)
@@ -64,13 +64,16 @@ def test_more_than_was_announced_is_not_written(parts: PartFolder) -> None:
     assert parts.length("gw", SHA) == 0
 
 
-def test_a_folder_that_cannot_be_had_is_told_in_words(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(ConfigError, match=r"store\.payloads\.path"):
-        PartFolder(tmp_path / "file" / "parts", max_bytes=1)
+def test_a_payload_folder_that_is_not_mounted_is_not_made_but_waited_for(tmp_path: Path) -> None:
+    parts = PartFolder(tmp_path / "not-mounted" / "parts", max_bytes=3000)
+    assert parts.length("gw", SHA) == 0
+    assert parts.clear_untouched_since(1e12) == 0
+    with pytest.raises(Retryable, match="cannot write"):
+        write(parts, 0, 10)
+    assert not (tmp_path / "not-mounted").exists()
 
 
 def test_a_disk_that_refuses_is_tried_again_later(parts: PartFolder) -> None:
-    (parts.root / f"{SHA}.gw").mkdir()
+    (parts.root / f"{SHA}.gw").mkdir(parents=True)
     with pytest.raises(Retryable):
         parts.whole("gw", SHA)
