@@ -7,11 +7,12 @@ import numpy as np
 from edge.links.base import Sent
 from edge.outbox.keeper import Keeper
 from edge.outbox.payload import PayloadEntry, payload_entry
+from edge.outbox.payload_uplink import Message
 from edge.outbox.store import Entry, MemoryOutbox, OutboxStore
 from pipelines.frame import Encoding, FrameId
 from pipelines.result import AnsweredBy, Detections, Priority, Record, Status
 from protos.wire import records as wire_records
-from protos.wire.bulk import Ack, BulkBatch, RecordRange
+from protos.wire.bulk import Ack, BulkBatch, Have, RecordRange
 from protos.wire.session import Limits
 
 AGENT = "gw-1"
@@ -74,11 +75,15 @@ class Cloud:
     """A bulk lane that takes batches and commits when told."""
 
     batches: list[BulkBatch] = field(default_factory=list)
+    haves: list[Have] = field(default_factory=list)
     sent: Sent = Sent.ACCEPTED
 
-    def send(self, batch: BulkBatch) -> Sent:
+    def send(self, message: Message) -> Sent:
         if self.sent is Sent.ACCEPTED:
-            self.batches.append(batch)
+            if isinstance(message, Have):
+                self.haves.append(message)
+            else:
+                self.batches.append(message)
         return self.sent
 
     def take(self) -> tuple[list[Record], Ack]:
@@ -139,6 +144,6 @@ class Desk:
     def deliver(self) -> list[Record]:
         """The cloud commits what it got and says so."""
         records, ack = self.cloud.take()
-        self.keeper.acked_bulk(ack)
+        self.keeper.acked_bulk(ack, self.now_us)
         self.turn()
         return records
