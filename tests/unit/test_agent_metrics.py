@@ -181,7 +181,7 @@ def test_a_stream_is_in_exactly_one_state():
 def test_what_is_not_known_is_absent_and_never_zero():
     unmeasured = replace(vitals().links[0], rtt_us=None, budget_left_bytes=None)
     seen = samples(agent_metrics(lambda: vitals(links=[unmeasured], outbox_age_us=None)))
-    assert not [k for k in seen if "rtt" in k or "oldest" in k or "data_budget" in k]
+    assert not [k for k in seen if "rtt" in k or "outbox_oldest" in k or "data_budget" in k]
     without = samples(agent_metrics(lambda: vitals(links=[])))
     assert not [k for k in without if "_link_" in k or "degraded" in k]
 

@@ -275,3 +275,18 @@ def test_a_second_signal_ends_a_process_that_will_not_stop(start):
     eventually(ended, 10, "the end by a second signal")
     assert child.returncode == 128 + 15
     assert "second signal" in child.stderr.read()
+
+
+def test_a_worker_says_how_long_it_keeps_what_and_never_the_password_of_its_store(tmp_path, capsys):
+    path = tmp_path / "worker.yaml"
+    path.write_text(
+        "version: 1\nlisten: {zmq: {address: '127.0.0.1:0'}}\nmodels: {m: {detector: {kind: synthetic}}}\n"
+        "store: {url: 'postgresql+psycopg://nearfar:do-not-show@db/nearfar', keep: 30d,"
+        " payloads: {path: pictures, max_bytes: 50GiB, keep: all}}\n"
+    )
+    assert command_line.run(["check", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "records: kept for 30d" in said
+    assert f"pictures: up to 50GiB in {tmp_path}/pictures, live ones: all" in said
+    assert "@db/nearfar" in said
+    assert "do-not-show" not in said

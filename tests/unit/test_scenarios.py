@@ -83,7 +83,7 @@ def run_folder(root: Path, lines: list[dict[str, Any]], sights: list[dict[str, A
     summary = {
         "far": {"payload_bytes": 4000, "offloaded": 3, "rejected": {}},
         "near": {"runs": 1},
-        "link": {"connections": 1},
+        "links": {"way": {"connections": 1}},
         "near_guard_ms": 10.0,
         "margin_ms": 4.0,
         "outbox": {"committed": 1, "acked": 1, "pending": 0},
