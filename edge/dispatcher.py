@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from edge.answers import AnswerDesk
+from edge.archive.archivist import Archivist
 from edge.counters import Counters
 from edge.enactor import Enactor
 from edge.encoder import Encoded
@@ -53,6 +54,7 @@ class Dispatcher(threading.Thread):
         counters: Counters,
         clock_us: Callable[[], int],
         tracking: Tracking | None = None,
+        archive: Archivist | None = None,
     ) -> None:
         super().__init__(name="dispatcher", daemon=True)
         self.scheduler = scheduler
@@ -85,6 +87,7 @@ class Dispatcher(threading.Thread):
             pending=self._pending,
             clock_us=clock_us,
             tracking=tracking,
+            archive=archive,
         )
 
     # -- reports from other threads -----------------------------------------------------------------------
