@@ -82,7 +82,8 @@ class Backfill:
         uncommitted: list[Key] = []
         self.payloads.acked(ack.payloads, now_us)
         for batch in ack.batches:
-            self.payloads.acked_batch(batch, now_us)
+            if (piece := self.payloads.acked_batch(batch, now_us)) is not None:
+                self.pacing.crossed(*piece)
             carried = self._uplink.acked(batch)
             if carried is None:
                 continue

@@ -26,7 +26,8 @@ class Pacing:
         self._connected = False
         self._in_flight_bytes = 0
         self._over_budget = False
-        self._bytes_per_s = UNKNOWN_BYTES_PER_S
+        self._live_bytes_per_s = 0.0
+        self._own_bytes_per_s = UNKNOWN_BYTES_PER_S  # by what crossed this lane, while no live frame tells
         self._queueing_us = 0
         self._observed_us: int | None = None
         self._free_us = 0  # when what was sent will have crossed at our share
@@ -38,6 +39,8 @@ class Pacing:
         return self._connected
 
     def reachable(self, *, connected: bool, now_us: int) -> None:
+        if connected:
+            self._own_bytes_per_s = UNKNOWN_BYTES_PER_S  # it may be another link
         if connected and not self._connected:
             self._free_us = now_us
             self._last_us = now_us
@@ -55,7 +58,7 @@ class Pacing:
         """What the live lane saw last; `bytes_per_s` 0 while the bandwidth is unknown."""
         self._in_flight_bytes = in_flight_bytes
         self._over_budget = over_budget
-        self._bytes_per_s = bytes_per_s if bytes_per_s > 0 else UNKNOWN_BYTES_PER_S
+        self._live_bytes_per_s = bytes_per_s
         self._queueing_us = queueing_us
         self._observed_us = now_us
 
@@ -68,6 +71,15 @@ class Pacing:
             span_us = GAP_US if live and not self._over_budget else STRETCH_US
             return min(LARGE_BYTES, max(SMALL_BYTES, int(self._bytes_per_s * SHARE * span_us / 1e6)))
         return SMALL_BYTES if self._starved(now_us) else 0
+
+    def crossed(self, size_bytes: int, took_us: int) -> None:
+        """What was sent is acknowledged: the link carries at least so much."""
+        if took_us > 0:
+            self._own_bytes_per_s = (self._own_bytes_per_s + size_bytes / took_us * 1e6) / 2
+
+    @property
+    def _bytes_per_s(self) -> float:
+        return self._live_bytes_per_s if self._live_bytes_per_s > 0 else self._own_bytes_per_s
 
     def payload_allowance_bytes(self, now_us: int) -> int:
         """How large a piece of a payload may go now; 0 for none."""

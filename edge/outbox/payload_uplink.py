@@ -41,7 +41,7 @@ class PayloadUplink:
         self._haves = 0
         self._offer: PayloadOffer | None = None
         self._numbers: OrderedDict[Key, int] = OrderedDict()
-        self._pieces: OrderedDict[int, int] = OrderedDict()  # batch → when it was sent
+        self._pieces: dict[int, tuple[int, int]] = {}  # batch → when it was sent, and its size
         self._heard_us = 0  # when something last came or went for the present offer
         self._within_us = WITHIN_US
         self._not_before_us = 0
@@ -88,10 +88,13 @@ class PayloadUplink:
             if self._offer is not None:
                 self._offer.settle(number)
 
-    def acked_batch(self, batch: int, now_us: int) -> None:
-        """A piece is written down."""
-        if self._pieces.pop(batch, None) is not None:
-            self._heard(now_us)
+    def acked_batch(self, batch: int, now_us: int) -> tuple[int, int] | None:
+        """A piece is written down: its size in bytes, and the µs that took; None if it was none of these."""
+        piece = self._pieces.pop(batch, None)
+        if piece is None:
+            return None
+        self._heard(now_us)
+        return piece[1], now_us - piece[0]
 
     def dropped(self, batch: int, now_us: int) -> None:
         """The link could not hand a piece to the network: the worker is asked where to go on."""
@@ -159,7 +162,7 @@ class PayloadUplink:
         if isinstance(message, Have):
             return OFFER_BYTES * len(message.payloads)
         (chunk,) = message.chunks
-        self._pieces[message.batch] = now_us
+        self._pieces[message.batch] = (now_us, len(chunk.data) + PIECE_OVERHEAD_BYTES)
         if self._offer is not None and self._offer.have == chunk.have:
             self._offer.begun.add(chunk.index)
             self._offer.at[chunk.index] = chunk.offset_bytes + len(chunk.data)

@@ -210,7 +210,7 @@ def frame(record: Record) -> Frame:
     )
 
 
-UNSURE = {"when": {"score_below": 0.6}, "send": BOTH, "priority": "high"}
+UNSURE: dict[str, object] = {"when": {"score_below": 0.6}, "send": BOTH, "priority": "high"}
 
 
 @pytest.fixture

@@ -250,6 +250,20 @@ def test_each_further_fall_pauses_longer() -> None:
     assert pauses[-1] > 3 * pauses[0]
 
 
+def test_while_no_live_frame_tells_the_bandwidth_what_crossed_does() -> None:
+    pacing = reachable()
+    observe(pacing, START, bytes_per_s=0)
+    before = pacing.allowance_bytes(START)
+    for _ in range(8):
+        pacing.crossed(50_000, 10_000)
+    assert pacing.allowance_bytes(START) > 3 * before
+    observe(pacing, START, bytes_per_s=1e6)
+    assert pacing.allowance_bytes(START) == 16_000
+    pacing.reachable(connected=True, now_us=START)
+    observe(pacing, START, bytes_per_s=0)
+    assert pacing.allowance_bytes(START) == before
+
+
 def test_a_pause_holds_payloads_back_and_not_results() -> None:
     pacing = reachable()
     observe(pacing, START)
