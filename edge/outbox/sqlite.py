@@ -1,31 +1,32 @@
 """The outbox as a SQLite file: the store a gateway trusts its answers to.
 
 One connection, used by one thread, opened when it is needed: a disk that was away, full or read-only raises
-Retryable, and the next call tries again. A damaged file is moved to `outbox.db.damaged-N`, its records are
-counted as set aside (from the last ledger known), and a new file goes on with the same ledger. Committed data
+Retryable, and the next call tries again. A damaged file is moved to `outbox.db.damaged-N`; a new file goes on with
+the same ledger and every record that is still whole, and the others are counted as set aside. Committed data
 survives kill −9; with `durability="power"` `sync` makes it survive a power cut too.
 """
 
-import os
+import logging
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from edge.outbox import schema
+from edge.outbox import rows, salvage, schema
 from edge.outbox.bounds import Bounds, Ledger, Tally
+from edge.outbox.storage import DiskStorage, Storage
 from edge.outbox.store import Changes, Key, Stored, StoredGap, Watermark, within
 from edge.outbox.transaction import PRIORITIES, Transaction
 from pipelines.errors import Retryable
-from pipelines.result import Gap, GapReason
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 WAL_CHECKPOINT_BYTES = 4 << 20
 VACUUM_PAGES = 64  # free pages that are worth giving back
 VACUUM_AT_MOST_PAGES = 1024  # moved in one go, so that no commit waits long behind it
-_STORED = "entry, run, stream, seq, priority, born_us, data"
 
 
 class SqliteOutbox:
@@ -38,16 +39,17 @@ class SqliteOutbox:
         durability: Literal["process", "power"] = "process",
         bounds: Bounds | None = None,
         max_pages: int | None = None,
+        storage: Storage | None = None,
     ) -> None:
         self.path = path
+        self._storage = storage or DiskStorage()
         self._durability = durability
         self._bounds = bounds or Bounds()
         self._max_pages = max_pages
         self._db: sqlite3.Connection | None = None
-        self._wal = path.with_name(path.name + "-wal")
         self._wal_bytes = 0
         self._tally = Tally()
-        self._inherited: tuple[dict[str, int], list[Gap]] | None = None  # of a file just set aside
+        self._heritage: salvage.Remains | None = None  # of a file just set aside
         self._opened_us: int | None = None
         self._uptime_at_open_us = 0
 
@@ -64,14 +66,23 @@ class SqliteOutbox:
     def peek(self, *, limit: int, max_bytes: int, exclude: Collection[int] = ()) -> Sequence[Stored]:
         def read(db: sqlite3.Connection) -> list[Stored]:
             found: list[Stored] = []
+            rotten: list[int] = []
             for priority in reversed(PRIORITIES):
-                rows = db.execute(
-                    f"SELECT {_STORED} FROM records WHERE priority = ? ORDER BY born_us, entry LIMIT ?",
+                worthiest = db.execute(
+                    f"SELECT {rows.STORED} FROM records WHERE priority = ? ORDER BY born_us, entry LIMIT ?",
                     (priority, limit + len(exclude)),
                 )
-                found += [s for s in map(_stored, rows) if s.number not in exclude]
+                for row in worthiest:
+                    stored = rows.stored(row)
+                    if stored is None:
+                        rotten.append(row[0])
+                    elif stored.number not in exclude:
+                        found.append(stored)
                 if len(found) >= limit:
                     break
+            if not found and not rotten and self._tally.get("pending") > len(exclude):
+                raise schema.DamagedError("an index has lost records that are there")
+            self._discard(db, rotten)
             return within(found, limit=limit, max_bytes=max_bytes)
 
         return self._guarded(read)
@@ -79,25 +90,28 @@ class SqliteOutbox:
     def find(self, key: Key) -> Stored | None:
         def read(db: sqlite3.Connection) -> Stored | None:
             where = "WHERE run = ? AND stream = ? AND seq = ?"
-            row = db.execute(f"SELECT {_STORED} FROM records {where}", key).fetchone()
-            return None if row is None else _stored(row)
+            row = db.execute(f"SELECT {rows.STORED} FROM records {where}", key).fetchone()
+            stored = None if row is None else rows.stored(row)
+            if row is not None and stored is None:
+                self._discard(db, [row[0]])
+            return stored
 
         return self._guarded(read)
 
     def gaps(self, *, limit: int, exclude: Collection[int] = ()) -> Sequence[StoredGap]:
         def read(db: sqlite3.Connection) -> list[StoredGap]:
-            rows = db.execute(
-                "SELECT number, run, stream, first, last, reason, detail FROM gaps ORDER BY number LIMIT ?",
+            oldest = db.execute(
+                f"SELECT {rows.GAP} FROM gaps ORDER BY number LIMIT ?",
                 (limit + len(exclude),),
             )
-            return [_stored_gap(row) for row in rows if row[0] not in exclude][:limit]
+            return [rows.stored_gap(row) for row in oldest if row[0] not in exclude][:limit]
 
         return self._guarded(read)
 
     def runs(self) -> Sequence[Watermark]:
         def read(db: sqlite3.Connection) -> list[Watermark]:
-            rows = db.execute("SELECT run, stream, reserved, settled FROM runs ORDER BY run, stream")
-            return [Watermark(run=r, stream=s, reserved=high, settled=low) for r, s, high, low in rows]
+            marks = db.execute(f"SELECT {rows.MARK} FROM runs ORDER BY run, stream")
+            return [rows.watermark(row) for row in marks]
 
         return self._guarded(read)
 
@@ -111,13 +125,8 @@ class SqliteOutbox:
     def sync(self) -> None:
         if self._durability == "process" or self._db is None:
             return
-        # A second descriptor of the WAL is safe to close: SQLite's locks are on the -shm and the main file.
         try:
-            descriptor = os.open(self._wal, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            self._storage.sync(self.path)
         except OSError as error:
             raise Retryable(f"outbox {self.path}: cannot sync: {error}") from error
 
@@ -140,10 +149,10 @@ class SqliteOutbox:
         try:
             try:
                 return work(self._connection(now_us))
-            except sqlite3.Error as error:
-                if not schema.is_damage(error):
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                if isinstance(error, sqlite3.Error) and not schema.is_damage(error):
                     raise
-                self._set_aside()
+                self._set_aside(error)
                 return work(self._connection(now_us))
         except sqlite3.Error as error:
             if not schema.keeps_connection(error):
@@ -154,68 +163,73 @@ class SqliteOutbox:
 
     def _connection(self, now_us: int | None) -> sqlite3.Connection:
         if self._db is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            db = schema.connect(self.path, max_pages=self._max_pages)
+            db = self._storage.connect(self.path, max_pages=self._max_pages)
             try:
-                self._load(db)
+                self._tally = self._loaded(db)
                 self._inherit(db)
             except BaseException:
                 db.close()
                 raise
             self._db = db
-            self._wal_bytes = self._wal_size()
+            self._wal_bytes = self._storage.wal_bytes(self.path)
         if self._opened_us is None and now_us is not None:
             self._opened_us = now_us
             self._uptime_at_open_us = self._tally.get("uptime_us")
         return self._db
 
-    def _load(self, db: sqlite3.Connection) -> None:
-        try:
-            row = db.execute(f"SELECT {', '.join(schema.LEDGER_COLUMNS)} FROM ledger").fetchone()
-            pending, gaps = (
-                int(db.execute(f"SELECT count(*) FROM {t}").fetchone()[0]) for t in ("records", "gaps")
-            )
-        except sqlite3.OperationalError as error:
-            if "no such" in str(error):
-                raise schema.DamagedError(f"not an outbox: {error}") from error
-            raise
-        if row is None:
-            raise schema.DamagedError("not an outbox: its ledger is empty")
-        self._tally = Tally(
-            {**dict(zip(schema.LEDGER_COLUMNS, row, strict=True)), "pending": pending, "gaps": gaps}
-        )
+    @staticmethod
+    def _loaded(db: sqlite3.Connection) -> Tally:
+        values = schema.read_ledger(db)
+        for name, table in (("pending", "records"), ("gaps", "gaps")):
+            values[name] = int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+        tally = Tally(values)
+        if tally.ledger().balance:
+            raise schema.DamagedError(f"its law is off by {tally.ledger().balance} records")
+        return tally
 
     def _inherit(self, db: sqlite3.Connection) -> None:
-        """Go on with the ledger of a file that was set aside, in the new file's first transaction."""
-        if self._inherited is None:
+        """Go on with the ledger of a file that was set aside and what can be saved of it."""
+        if self._heritage is None:
             return
-        values, gaps = self._inherited
-        self._tally = Tally({**values, "bytes": 0, "pending": 0, "gaps": 0})
-        Transaction(db, self._tally, self._bounds, values.get("uptime_us", 0)).run(Changes(gaps=gaps))
-        self._inherited = None
+        left, lost = self._heritage, self._heritage.records
+        self._tally = Tally({**left.ledger, "bytes": 0, "pending": 0, "gaps": 0})
+        work = Transaction(db, self._tally, self._bounds, left.ledger.get("uptime_us", 0))
+        work.run(Changes(gaps=[*left.gaps, *left.losses()], marks=left.marks))
+        self._heritage = None  # from here on what is not taken over counts as set aside
+        with suppress(sqlite3.Error):  # a full disk: the rest stays in the file that was set aside
+            for chunk in salvage.records(left.path):
+                lost = work.take_over(chunk, lost=lost)
+        if lost == 0 and all(gap.detail != salvage.LOST for gap in left.gaps):
+            losses = db.execute("SELECT number FROM gaps WHERE detail = ?", (salvage.LOST,)).fetchall()
+            work.run(Changes(acknowledged_gaps=[number for (number,) in losses]))  # there were none after all
+        saved = self._tally.get("pending")
+        log.error("outbox: %d records were saved from %s, %d are lost", saved, left.path, lost)
 
-    def _set_aside(self) -> None:
-        loaded = self._tally.values
-        salvaged, marks = schema.salvage(self.path)
-        values = dict(loaded or salvaged)
+    def _set_aside(self, error: Exception) -> None:
+        known = dict(self._tally.values)
         self._drop_connection()
-        number = 1
-        while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
-            number += 1
-        for suffix in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                self.path.with_name(self.path.name + suffix).rename(aside.with_name(aside.name + suffix))
-        ledger = Tally({**values, "pending": 0}).ledger()
-        values["set_aside"] = ledger.set_aside + ledger.balance
-        values["set_aside_files"] = ledger.set_aside_files + 1
-        # The cloud may miss any of these frames now; where it has the record, the record outranks the gap.
-        lost = [
-            Gap(run=r, stream=s, first=1, last=low, reason=GapReason.INTERRUPTED, detail="outbox set aside")
-            for r, s, _, low in marks
-            if low > 0
-        ]
-        self._inherited = (values, lost)
-        self._tally = Tally(values)
+        aside = self._storage.set_aside(self.path)
+        log.error("outbox %s cannot be used and is now %s: %s", self.path, aside.name, error)
+        left = salvage.remains(aside)
+        left.ledger = known or left.ledger
+        records = Tally({**left.ledger, "pending": 0}).ledger().balance
+        left.records = max(0, records)
+        left.ledger["set_aside"] = left.ledger.get("set_aside", 0) + records
+        left.ledger["set_aside_files"] = left.ledger.get("set_aside_files", 0) + 1
+        self._heritage = left
+        self._tally = Tally(dict(left.ledger))
+
+    def _discard(self, db: sqlite3.Connection, rotten: list[int]) -> None:
+        """Records whose checksum is wrong: counted as set aside and explained; where that fails, the next time."""
+        if not rotten:
+            return
+        log.error("outbox %s: %d records were damaged where they lay", self.path, len(rotten))
+        try:
+            work = Transaction(db, self._tally, self._bounds, self._tally.get("uptime_us"))
+            work.run(Changes(unreadable=rotten))
+        except sqlite3.Error as error:
+            if schema.is_damage(error):
+                raise
 
     def _drop_connection(self) -> None:
         if self._db is not None:
@@ -231,7 +245,7 @@ class SqliteOutbox:
             return
         with suppress(sqlite3.Error):
             self._give_space_back(self._db, at_least_pages=VACUUM_PAGES)
-        size = self._wal_size()
+        size = self._storage.wal_bytes(self.path)
         self._tally.add("flash_bytes_written", size - self._wal_bytes if size >= self._wal_bytes else size)
         self._wal_bytes = size
         if size >= WAL_CHECKPOINT_BYTES:
@@ -251,21 +265,4 @@ class SqliteOutbox:
             int(db.execute(f"PRAGMA {p}").fetchone()[0]) for p in ("page_count", "page_size")
         )
         self._tally.add("flash_bytes_written", min(max(0, done), pages) * page_bytes)  # each page once
-        self._wal_bytes = self._wal_size()
-
-    def _wal_size(self) -> int:
-        try:
-            return self._wal.stat().st_size
-        except OSError:
-            return 0
-
-
-def _stored(row: tuple[int, bytes, str, int, int, int, bytes]) -> Stored:
-    number, run, stream, seq, priority, born_us, data = row
-    return Stored(number=number, key=(run, stream, seq), priority=priority, born_us=born_us, data=data)
-
-
-def _stored_gap(row: tuple[int, bytes, str, int, int, str, str]) -> StoredGap:
-    number, run, stream, first, last, reason, detail = row
-    gap = Gap(run=run, stream=stream, first=first, last=last, reason=GapReason(reason), detail=detail)
-    return StoredGap(number, gap)
+        self._wal_bytes = self._storage.wal_bytes(self.path)

@@ -12,6 +12,7 @@ class OutboxStats:
 
     `uncommitted` records wait in memory because the store fails for now, `lost` did not fit there and
     `sent_uncommitted` reached the cloud from there. `*_pending` wait in memory; gaps, also in the store.
+    `flash_gb_per_day` is what the outbox writes to the disk, over its whole life.
     `commit_p99_us`: from a record's arrival to its commit, over the last 500.
     """
 
@@ -31,6 +32,7 @@ class OutboxStats:
     bytes: int = 0
     bytes_sent: int = 0
     flash_bytes_written: int = 0
+    flash_gb_per_day: float = 0.0
     commit_p99_us: int = 0
     last_error: str = ""
 
@@ -47,6 +49,7 @@ class OutboxStats:
             gaps_pending=ledger.gaps + ranges,
             bytes=ledger.bytes,
             flash_bytes_written=ledger.flash_bytes_written,
+            flash_gb_per_day=round(ledger.flash_gb_per_day, 4),
             **more,
         )
 

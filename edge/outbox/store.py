@@ -66,11 +66,13 @@ class Watermark:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """One transaction. `acknowledged`, `unreadable` and `acknowledged_gaps` are numbers of rows; numbers that are
-    gone already are ignored. `unreadable` rows count as set aside. `ended_runs` forgets their watermarks."""
+    gone already are ignored. `unreadable` rows count as set aside, `purged` ones as evicted by a person, and a gap
+    explains each. `ended_runs` forgets their watermarks."""
 
     entries: Sequence[Entry] = ()
     acknowledged: Collection[int] = ()
     unreadable: Collection[int] = ()
+    purged: Collection[int] = ()
     gaps: Sequence[Gap] = ()
     acknowledged_gaps: Collection[int] = ()
     marks: Sequence[Watermark] = ()
@@ -124,6 +126,14 @@ def evicted_gap(key: Key, why: str) -> Gap:
     return Gap(run=run, stream=stream, first=seq, last=seq, reason=GapReason.EVICTED, detail=why)
 
 
+def unreadable_gap(key: Key) -> Gap:
+    """A record that was damaged where it lay."""
+    run, stream, seq = key
+    return Gap(
+        run=run, stream=stream, first=seq, last=seq, reason=GapReason.INTERRUPTED, detail="record damaged"
+    )
+
+
 class MemoryOutbox:
     """The same promises without a file: for pipelines whose answers may be lost with the process, and for tests.
 
@@ -153,7 +163,11 @@ class MemoryOutbox:
         for number in changes.acknowledged:
             self._remove(number, "acked")
         for number in changes.unreadable:
-            self._remove(number, "set_aside")
+            if (stored := self._remove(number, "set_aside")) is not None:
+                self._add_gap(unreadable_gap(stored.key), uptime_us)
+        for number in changes.purged:
+            if (stored := self._remove(number, "evicted_purged")) is not None:
+                self._add_gap(evicted_gap(stored.key, "purged"), uptime_us)
         for number in changes.acknowledged_gaps:
             if self._gaps.pop(number, None) is not None:
                 self._tally.add("bytes", -GAP_BYTES)
@@ -220,13 +234,14 @@ class MemoryOutbox:
             data=entry.data,
         )
 
-    def _remove(self, number: int, why: str) -> None:
+    def _remove(self, number: int, why: str) -> Stored | None:
         for key, stored in self._records.items():
             if stored.number == number:
                 del self._records[key]
                 self._tally.add("bytes", -stored.bytes)
                 self._tally.add(why)
-                return
+                return stored
+        return None
 
     def _add_gap(self, gap: Gap, uptime_us: int) -> None:
         for number, (old, _) in self._gaps.items():

@@ -1,18 +1,19 @@
 """One transaction on the outbox file: what changes, what is evicted for it, and the ledger, all or nothing."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from edge.outbox.bounds import GAP_BYTES, RECORD_BYTES, Bounds, Tally
-from edge.outbox.schema import LEDGER_COLUMNS
-from edge.outbox.store import Changes, Entry, Watermark, evicted_gap
+from edge.outbox.schema import LEDGER_COLUMNS, ledger_crc, record_crc
+from edge.outbox.store import Changes, Entry, Key, Stored, Watermark, evicted_gap, unreadable_gap
 from pipelines.result import Gap
 
 PRIORITIES = (0, 1, 2)
 EVICT_STEP = 64
-_SET_LEDGER = f"UPDATE ledger SET {', '.join(f'{name} = ?' for name in LEDGER_COLUMNS)}"
+_SET_LEDGER = f"UPDATE ledger SET {', '.join(f'{name} = ?' for name in (*LEDGER_COLUMNS, 'crc'))}"
+_ADD_RECORD = "INSERT INTO records (entry, run, stream, seq, priority, born_us, data, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_GAP = "INSERT INTO gaps (number, run, stream, first, last, reason, detail, born_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -26,12 +27,30 @@ class Transaction:
     uptime_us: int
 
     def run(self, changes: Changes) -> None:
+        self._all_or_nothing(lambda: self._apply(changes))
+
+    def take_over(self, saved: Sequence[Stored], *, lost: int) -> int:
+        """Records of a file that was set aside, `lost` of which were counted as such; how many of those remain."""
+        taken = 0
+
+        def work() -> None:
+            nonlocal taken
+            taken = sum(self._take_over(stored) for stored in saved)
+            back = min(taken, lost)
+            self.tally.add("set_aside", -back)
+            self.tally.add("committed", taken - back)  # the ledger that was known was older than the file
+
+        self._all_or_nothing(work)
+        return lost - min(taken, lost)
+
+    def _all_or_nothing(self, work: Callable[[], None]) -> None:
         self.tally.begin()
         try:
             self.db.execute("BEGIN IMMEDIATE")
-            self._apply(changes)
+            work()
             self.tally.values["uptime_us"] = self.uptime_us
-            self.db.execute(_SET_LEDGER, [self.tally.get(name) for name in LEDGER_COLUMNS])
+            numbers = [self.tally.get(name) for name in LEDGER_COLUMNS]
+            self.db.execute(_SET_LEDGER, [*numbers, ledger_crc(self.tally.values)])
             self.db.execute("COMMIT")
         except BaseException:
             self.tally.roll_back()
@@ -44,7 +63,9 @@ class Transaction:
         self._remove_records(
             changes.acknowledged, "acked"
         )  # first: a full disk has room for what replaces it
-        self._remove_records(changes.unreadable, "set_aside")
+        for key in self._remove_records(changes.unreadable, "set_aside"):
+            self._add_gap(unreadable_gap(key))
+        self._give_up(self._rows(changes.purged), "purged")
         self._remove_gaps(changes.acknowledged_gaps)
         for entry in changes.entries:
             self._put(entry)
@@ -64,25 +85,37 @@ class Transaction:
         if not old:
             self.tally.add("committed")
             self.tally.add("pending")
-        self.db.execute(
-            "INSERT INTO records (entry, run, stream, seq, priority, born_us, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                self.tally.next_number(),
-                *entry.key,
-                entry.priority,
-                self.uptime_us - entry.age_us,
-                entry.data,
-            ),
-        )
-        self.tally.add("bytes", entry.bytes)
+        born_us = self.uptime_us - entry.age_us
+        self._insert(entry.key, priority=entry.priority, born_us=born_us, data=entry.data)
 
-    def _remove_records(self, numbers: Iterable[int], why: str) -> None:
+    def _insert(self, key: Key, *, priority: int, born_us: int, data: bytes) -> None:
+        number = self.tally.next_number()
+        self.db.execute(_ADD_RECORD, (number, *key, priority, born_us, data, record_crc(*key, data)))
+        self.tally.add("bytes", len(data) + RECORD_BYTES)
+
+    def _take_over(self, stored: Stored) -> bool:
+        where = "WHERE run = ? AND stream = ? AND seq = ?"
+        if self.db.execute(f"SELECT 1 FROM records {where}", stored.key).fetchone():
+            return False
+        self._insert(stored.key, priority=stored.priority, born_us=stored.born_us, data=stored.data)
+        self.tally.add("pending")
+        return True
+
+    def _rows(self, numbers: Iterable[int]) -> list[tuple[int, bytes, str, int]]:
+        select = "SELECT entry, run, stream, seq FROM records WHERE entry = ?"
+        return [row for number in numbers for row in self.db.execute(select, (number,))]
+
+    def _remove_records(self, numbers: Iterable[int], why: str) -> list[Key]:
+        keys: list[Key] = []
+        returning = "RETURNING length(data), run, stream, seq"
         for number in numbers:
-            removed = self.db.execute("DELETE FROM records WHERE entry = ? RETURNING length(data)", (number,))
-            for (size,) in removed.fetchall():
+            removed = self.db.execute(f"DELETE FROM records WHERE entry = ? {returning}", (number,))
+            for size, *key in removed.fetchall():
                 self.tally.add("bytes", -size - RECORD_BYTES)
                 self.tally.add("pending", -1)
                 self.tally.add(why)
+                keys.append((key[0], key[1], key[2]))
+        return keys
 
     def _remove_gaps(self, numbers: Iterable[int]) -> int:
         removed = 0
