@@ -88,9 +88,15 @@ class Tally:
 
     def next_number(self) -> int:
         """A number for a row, rising, never given twice."""
-        number = max(1, self.get("next_number"))
-        self.values["next_number"] = number + 1
+        number = self.peek_number()
+        self.take_numbers(1)
         return number
+
+    def peek_number(self) -> int:
+        return max(1, self.get("next_number"))
+
+    def take_numbers(self, count: int) -> None:
+        self.values["next_number"] = self.peek_number() + count
 
     def ledger(self) -> Ledger:
         return Ledger(**{k: v for k, v in self.values.items() if k != "next_number"})

@@ -113,7 +113,16 @@ def _format_of(db: sqlite3.Connection, path: Path) -> int:
 
 def record_crc(run: bytes, stream: str, seq: int, data: bytes) -> int:
     """CRC-32 of a record and of the identity it is kept under."""
-    return zlib.crc32(data, zlib.crc32(run + stream.encode() + b"%d" % seq))
+    return record_crc_in(stream_crc(run, stream), seq, data)
+
+
+def stream_crc(run: bytes, stream: str) -> int:
+    """The part of a record's checksum that is the same for all of a stream."""
+    return zlib.crc32(run + stream.encode())
+
+
+def record_crc_in(stream_sum: int, seq: int, data: bytes) -> int:
+    return zlib.crc32(data, zlib.crc32(b"%d" % seq, stream_sum))
 
 
 def ledger_crc(values: Mapping[str, int]) -> int:

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 WAL_CHECKPOINT_BYTES = 4 << 20
+WAL_FRAME_BYTES = 24  # what stands before each page in a WAL
 VACUUM_PAGES = 64  # free pages that are worth giving back
 VACUUM_AT_MOST_PAGES = 1024  # moved in one go, so that no commit waits long behind it
 
@@ -48,6 +49,7 @@ class SqliteOutbox:
         self._max_pages = max_pages
         self._db: sqlite3.Connection | None = None
         self._wal_bytes = 0
+        self._checkpoint_at = WAL_CHECKPOINT_BYTES
         self._tally = Tally()
         self._heritage: salvage.Remains | None = None  # of a file just set aside
         self._opened_us: int | None = None
@@ -60,8 +62,9 @@ class SqliteOutbox:
         def work(db: sqlite3.Connection) -> None:
             Transaction(db, self._tally, self._bounds, self.uptime_us(now_us)).run(changes)
 
+        kept_bytes = self._tally.get("bytes")
         self._guarded(work, now_us)
-        self._tidy()
+        self._tidy(shrunk=self._tally.get("bytes") < kept_bytes)
 
     def peek(self, *, limit: int, max_bytes: int, exclude: Collection[int] = ()) -> Sequence[Stored]:
         def read(db: sqlite3.Connection) -> list[Stored]:
@@ -239,16 +242,17 @@ class SqliteOutbox:
 
     # -- space and wear -----------------------------------------------------------------------------------
 
-    def _tidy(self) -> None:
+    def _tidy(self, *, shrunk: bool) -> None:
         """After a commit: give freed pages back and keep the WAL short. Trouble here undoes nothing."""
         if self._db is None:
             return
-        with suppress(sqlite3.Error):
-            self._give_space_back(self._db, at_least_pages=VACUUM_PAGES)
+        if shrunk:
+            with suppress(sqlite3.Error):
+                self._give_space_back(self._db, at_least_pages=VACUUM_PAGES)
         size = self._storage.wal_bytes(self.path)
         self._tally.add("flash_bytes_written", size - self._wal_bytes if size >= self._wal_bytes else size)
         self._wal_bytes = size
-        if size >= WAL_CHECKPOINT_BYTES:
+        if size >= self._checkpoint_at:
             with suppress(sqlite3.Error):
                 self._checkpoint(self._db)
 
@@ -258,11 +262,15 @@ class SqliteOutbox:
             db.executescript(f"PRAGMA incremental_vacuum({VACUUM_AT_MOST_PAGES});")
 
     def _checkpoint(self, db: sqlite3.Connection) -> None:
-        # TRUNCATE does not say how much it moved, PASSIVE does; a reader in the way only delays the truncation.
-        done = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[2]
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        """Move the WAL into the file. A reader in the way is not waited for: it is tried again when as much is new."""
         pages, page_bytes = (
             int(db.execute(f"PRAGMA {p}").fetchone()[0]) for p in ("page_count", "page_size")
         )
-        self._tally.add("flash_bytes_written", min(max(0, done), pages) * page_bytes)  # each page once
+        frames = self._wal_bytes // (page_bytes + WAL_FRAME_BYTES)
+        db.execute("PRAGMA busy_timeout = 0")
+        busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        db.execute("PRAGMA busy_timeout = 200")
+        if not busy:
+            self._tally.add("flash_bytes_written", min(frames, pages) * page_bytes)  # each page once
         self._wal_bytes = self._storage.wal_bytes(self.path)
+        self._checkpoint_at = self._wal_bytes + WAL_CHECKPOINT_BYTES

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from edge.outbox.bounds import GAP_BYTES, RECORD_BYTES, Bounds, Tally
-from edge.outbox.schema import LEDGER_COLUMNS, ledger_crc, record_crc
+from edge.outbox.schema import LEDGER_COLUMNS, ledger_crc, record_crc, record_crc_in, stream_crc
 from edge.outbox.store import Changes, Entry, Key, Stored, Watermark, evicted_gap, unreadable_gap
 from pipelines.result import Gap
 
@@ -15,6 +15,15 @@ EVICT_STEP = 64
 _SET_LEDGER = f"UPDATE ledger SET {', '.join(f'{name} = ?' for name in (*LEDGER_COLUMNS, 'crc'))}"
 _ADD_RECORD = "INSERT INTO records (entry, run, stream, seq, priority, born_us, data, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_GAP = "INSERT INTO gaps (number, run, stream, first, last, reason, detail, born_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+# One look into an index each; gaps get their numbers in the order of their birth.
+_ANY_TOO_OLD = (
+    "SELECT "
+    + " OR ".join(
+        f"EXISTS (SELECT 1 FROM records WHERE priority = {priority} AND born_us < ?1)"
+        for priority in PRIORITIES
+    )
+    + " OR (SELECT born_us FROM gaps ORDER BY number LIMIT 1) < ?1"
+)
 
 
 @dataclass(slots=True)
@@ -67,15 +76,58 @@ class Transaction:
             self._add_gap(unreadable_gap(key))
         self._give_up(self._rows(changes.purged), "purged")
         self._remove_gaps(changes.acknowledged_gaps)
-        for entry in changes.entries:
-            self._put(entry)
+        self._put_all(changes.entries)
         for gap in changes.gaps:
             self._add_gap(gap)
-        self._mark(changes.marks)
+        if changes.marks:
+            self._mark(changes.marks)
         for run in changes.ended_runs:
             self.db.execute("DELETE FROM runs WHERE run = ?", (run,))
         self._evict_by_age()
         self._evict_by_bytes()
+
+    def _put_all(self, entries: Sequence[Entry]) -> None:
+        """All at once if each is beyond what is kept of its stream, as nearly always; else they are looked up."""
+        rows = self._new_rows(entries)
+        if rows is None:
+            for entry in entries:
+                self._put(entry)
+            return
+        self.db.executemany(_ADD_RECORD, rows)
+        self.tally.take_numbers(len(rows))
+        self.tally.add("committed", len(rows))
+        self.tally.add("pending", len(rows))
+        self.tally.add("bytes", sum(len(e.data) for e in entries) + len(rows) * RECORD_BYTES)
+
+    def _new_rows(self, entries: Sequence[Entry]) -> list[tuple[int | bytes | str, ...]] | None:
+        """None if one may be there already. The one loop over every record that is written: kept tight."""
+        rows: list[tuple[int | bytes | str, ...]] = []
+        last: tuple[bytes, str] | None = None
+        highest: dict[tuple[bytes, str], int] = {}
+        number, uptime_us, stream_sum, crc_in = self.tally.peek_number(), self.uptime_us, 0, record_crc_in
+        for entry in entries:
+            run, stream, seq = entry.key
+            if last is None or stream != last[1] or run != last[0]:
+                last = (run, stream)
+                stream_sum = stream_crc(run, stream)
+                if last not in highest:
+                    highest[last] = self._highest(run, stream)
+            if seq <= highest[last]:
+                return None
+            highest[last] = seq
+            data = entry.data
+            born_us = uptime_us - entry.age_us
+            rows.append(
+                (number, run, stream, seq, entry.priority, born_us, data, crc_in(stream_sum, seq, data))
+            )
+            number += 1
+        return rows
+
+    def _highest(self, run: bytes, stream: str) -> int:
+        row = self.db.execute(
+            "SELECT max(seq) FROM records WHERE run = ? AND stream = ?", (run, stream)
+        ).fetchone()
+        return int(row[0] or 0)
 
     def _put(self, entry: Entry) -> None:
         where = "WHERE run = ? AND stream = ? AND seq = ?"
@@ -152,6 +204,8 @@ class Transaction:
 
     def _evict_by_age(self) -> None:
         cutoff_us = self.uptime_us - self.bounds.max_age_us
+        if not self.db.execute(_ANY_TOO_OLD, (cutoff_us,)).fetchone()[0]:
+            return
         old_gaps = self.db.execute("SELECT number FROM gaps WHERE born_us < ?", (cutoff_us,)).fetchall()
         self.tally.add("gaps_dropped", self._remove_gaps(n for (n,) in old_gaps))
         for priority in PRIORITIES:
