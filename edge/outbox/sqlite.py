@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 WAL_CHECKPOINT_BYTES = 4 << 20
 WAL_FRAME_BYTES = 24  # what stands before each page in a WAL
-VACUUM_PAGES = 64  # free pages that are worth giving back
-VACUUM_AT_MOST_PAGES = 1024  # moved in one go, so that no commit waits long behind it
+VACUUM_PAGES = 256  # free pages that are worth giving back
+VACUUM_AT_MOST_PAGES = 4096  # moved in one go, so that no commit waits long behind it
 
 
 class SqliteOutbox:

@@ -107,7 +107,7 @@ def test_what_is_whole_in_a_damaged_file_goes_on_in_the_new_one(path: Path) -> N
 
 
 def test_a_full_disk_is_retryable_changes_nothing_and_heals(path: Path) -> None:
-    store = SqliteOutbox(path, max_pages=24)
+    store = SqliteOutbox(path, max_pages=96)
     store.commit(Changes(entries=[entry(1, size=1000)]), 0)
     before = store.ledger()
     with pytest.raises(Retryable, match="full"):
