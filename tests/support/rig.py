@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,11 +59,11 @@ def free_port() -> int:
 class Process:
     """One `nearfar` process; stdout lines after the ready line are kept as they come."""
 
-    def __init__(self, arguments: list[str], log: Path) -> None:
+    def __init__(self, arguments: list[str], log: Path, *, inside: Sequence[str] = ()) -> None:
         self.log = log
         self._errors = log.open("a")
         self.popen = subprocess.Popen(
-            [sys.executable, "-m", "nearfar", *arguments],
+            [*inside, sys.executable, "-m", "nearfar", *arguments],
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
@@ -122,6 +122,9 @@ class Process:
 
 
 class Rig:
+    """`worker_host`: where the agent finds the worker; `inside`: what starts a process of the side `edge` or `cloud`,
+    a network namespace say."""
+
     def __init__(self, root: Path, **options: Any) -> None:
         self.root = root
         self.port = free_port()
@@ -135,6 +138,8 @@ class Rig:
             "model": "thing",
             "link_port": self.port,
             "link": "zmq",
+            "worker_host": "127.0.0.1",
+            "inside": {"edge": (), "cloud": ()},
         } | options
         self.worker: Process | None = None
         self.agent: Process | None = None
@@ -146,17 +151,24 @@ class Rig:
 
     def start_worker(self, **changes: Any) -> Process:
         path = self.root / "worker.yaml"
-        path.write_text(WORKER.format(root=self.root, port=self.port, **(self.options | changes)))
-        self.worker = Process(["cloud", str(path)], self.root / "worker.log")
+        text = WORKER.format(root=self.root, port=self.port, **(self.options | changes))
+        if self.options["worker_host"] != "127.0.0.1":
+            text = text.replace(f'"127.0.0.1:{self.port}"', f'"0.0.0.0:{self.port}", insecure: true')
+        path.write_text(text)
+        log = self.root / "worker.log"
+        self.worker = Process(["cloud", str(path)], log, inside=self.options["inside"]["cloud"])
         self._started.append(self.worker)
         return self.worker.wait_ready()
 
     def start_agent(self, *arguments: str) -> Process:
         path = self.root / "pipeline.yaml"
-        path.write_text(PIPELINE.format(root=self.root, **self.options))
+        text = PIPELINE.format(root=self.root, **self.options)
+        path.write_text(text.replace("://127.0.0.1:", f"://{self.options['worker_host']}:"))
         self._runs += 1
         self.agent = Process(
-            ["edge", str(path), "--run-dir", str(self.run_dir), *arguments], self.root / "agent.log"
+            ["edge", str(path), "--run-dir", str(self.run_dir), *arguments],
+            self.root / "agent.log",
+            inside=self.options["inside"]["edge"],
         )
         self._started.append(self.agent)
         return self.agent.wait_ready()
