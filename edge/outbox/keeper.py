@@ -149,7 +149,6 @@ class Keeper:
     def commit(self, now_us: int, *, exact: bool = False) -> bool:
         """One transaction with all that is at hand; False if the store fails for now."""
         marks = self._marks.save()
-        changes: Changes | None = None
         try:
             self._end_previous_runs(now_us)
             going = self._held.oldest(self._group)
@@ -161,7 +160,7 @@ class Keeper:
         except Retryable as error:
             self._marks.restore(marks)
             self._failed(error, now_us)
-            self._make_room(changes, now_us)
+            self._make_room(now_us)
             return False
         if self._backoff_us:
             log.warning("the outbox writes again")
@@ -235,16 +234,16 @@ class Keeper:
             marks=self._marks.watermarks(exact=exact),
         )
 
-    def _make_room(self, changes: Changes | None, now_us: int) -> None:
-        """On a full disk: let go of what the cloud has, and try fewer records the next time."""
+    def _make_room(self, now_us: int) -> None:
+        """On a full disk: let go of what the cloud has, little by little, and try fewer records the next time."""
         self._group = max(1, self._group // 8)
-        if changes is None or not changes.entries:
-            return
-        try:
-            self._store.commit(replace(changes, entries=(), gaps=(), marks=()), now_us)
-        except Retryable:
-            return
-        self.backfill.committed()
+        acknowledged = self.backfill.acknowledged
+        while piece := sorted(acknowledged)[: self._group]:
+            try:
+                self._store.commit(Changes(acknowledged=piece), now_us)
+            except Retryable:
+                return
+            acknowledged.difference_update(piece)
 
     def _end_previous_runs(self, now_us: int) -> None:
         """Once per start: what earlier runs reserved and did not explain is entered as interrupted."""

@@ -6,6 +6,7 @@ the same ledger and every record that is still whole, and the others are counted
 survives kill −9; with `durability="power"` `sync` makes it survive a power cut too.
 """
 
+import errno
 import logging
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 WAL_CHECKPOINT_BYTES = 4 << 20
+RESERVE_BYTES = 6 << 20
 WAL_FRAME_BYTES = 24  # what stands before each page in a WAL
 VACUUM_PAGES = 256  # free pages that are worth giving back
 VACUUM_AT_MOST_PAGES = 4096  # moved in one go, so that no commit waits long behind it
@@ -60,6 +62,8 @@ class SqliteOutbox:
 
     def commit(self, changes: Changes, now_us: int) -> None:
         def work(db: sqlite3.Connection) -> None:
+            if changes.entries:
+                self._leave_room(db)
             Transaction(db, self._tally, self._bounds, self.uptime_us(now_us)).run(changes)
 
         kept_bytes = self._tally.get("bytes")
@@ -175,6 +179,7 @@ class SqliteOutbox:
                 raise
             self._db = db
             self._wal_bytes = self._storage.wal_bytes(self.path)
+            self._checkpoint_at = self._most_wal_bytes()
         if self._opened_us is None and now_us is not None:
             self._opened_us = now_us
             self._uptime_at_open_us = self._tally.get("uptime_us")
@@ -261,11 +266,26 @@ class SqliteOutbox:
             # It yields a row without columns per page, after the first of which `execute` would stop.
             db.executescript(f"PRAGMA incremental_vacuum({VACUUM_AT_MOST_PAGES});")
 
+    def _leave_room(self, db: sqlite3.Connection) -> None:
+        """Records are not written into the last of a disk: what gives space back needs some to be written first."""
+        room = self._storage.room(self.path)
+        reserve_bytes = min(RESERVE_BYTES, room.total // 8)
+        if room.free >= reserve_bytes:
+            return
+        if self._wal_bytes:
+            with suppress(sqlite3.Error):
+                self._checkpoint(db)
+            if self._storage.room(self.path).free >= reserve_bytes:
+                return
+        raise OSError(
+            errno.ENOSPC,
+            f"the disk is full: {room.free // 1024} KiB are free, {reserve_bytes // 1024} are kept free",
+        )
+
     def _checkpoint(self, db: sqlite3.Connection) -> None:
         """Move the WAL into the file. A reader in the way is not waited for: it is tried again when as much is new."""
-        pages, page_bytes = (
-            int(db.execute(f"PRAGMA {p}").fetchone()[0]) for p in ("page_count", "page_size")
-        )
+        pages = int(db.execute("PRAGMA page_count").fetchone()[0])
+        page_bytes = int(db.execute("PRAGMA page_size").fetchone()[0])
         frames = self._wal_bytes // (page_bytes + WAL_FRAME_BYTES)
         db.execute("PRAGMA busy_timeout = 0")
         busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
@@ -273,4 +293,8 @@ class SqliteOutbox:
         if not busy:
             self._tally.add("flash_bytes_written", min(frames, pages) * page_bytes)  # each page once
         self._wal_bytes = self._storage.wal_bytes(self.path)
-        self._checkpoint_at = self._wal_bytes + WAL_CHECKPOINT_BYTES
+        self._checkpoint_at = self._wal_bytes + self._most_wal_bytes()
+
+    def _most_wal_bytes(self) -> int:
+        """A small disk has no room for the WAL's copy of everything."""
+        return min(WAL_CHECKPOINT_BYTES, self._storage.room(self.path).total // 16)

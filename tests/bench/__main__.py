@@ -16,6 +16,9 @@ BENCHMARKS = (
     "camera",
     "postprocess",
     "socket_sink",
+    "outbox",
+    "crash",
+    "backfill",
     "demo",
 )
 PAGE = Path("docs/benchmarks.md")
