@@ -6,7 +6,7 @@ the laws hold at every moment, wherever the saving ends: by damage, on a full di
 
 import logging
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -37,12 +37,13 @@ def charged(left: Remains, known: Mapping[str, int]) -> Remains:
 
 @dataclass(slots=True)
 class Heir:
-    """The new file `db`, empty, whose numbers `tally` becomes."""
+    """The new file `db`, empty, whose numbers `tally` becomes. `leave_room` raises OSError when the disk is nearly full."""
 
     db: sqlite3.Connection
     tally: Tally
     bounds: Bounds
     left: Remains
+    leave_room: Callable[[], None]
 
     def accept(self) -> None:
         """Numbers, marks and gaps, in one transaction; before it nothing of the heritage is there."""
@@ -59,8 +60,9 @@ class Heir:
         if records == 0 and all(gap.detail != salvage.LOST for gap in self.left.gaps):
             losses = self.db.execute("SELECT number FROM gaps WHERE detail = ?", (salvage.LOST,)).fetchall()
             self._work.run(Changes(acknowledged_gaps=[n for (n,) in losses]))  # there were none after all
-        with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error, OSError):
             for stored, data in salvage.payloads(self.left.path):
+                self.leave_room()
                 payloads = self._work.take_over_payload(stored, data, lost=payloads)
         log.error(
             "outbox: %d records and %d payloads were saved from %s, %d and %d are lost",

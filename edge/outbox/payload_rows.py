@@ -164,7 +164,9 @@ def stored(row: Sequence[Any]) -> StoredPayload | None:
     whole = len(told) == len(_KINDS) and all(map(isinstance, told, _KINDS))
     if not whole or (crc is not None and crc != payload_crc(told)):
         return None
-    number, run, stream, seq, priority, born_us, sha256, size_bytes, codec, quality, width, height, *rest = told
+    number, run, stream, seq, priority, born_us, sha256, size_bytes, codec, quality, width, height, *rest = (
+        told
+    )
     bits, channels, source_width, source_height, hard = rest
     if not 0 <= priority < len(PRIORITIES) or len(sha256) != _SHA256_BYTES:
         return None

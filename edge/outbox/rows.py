@@ -2,6 +2,8 @@
 what it should be is told from what is.
 """
 
+import sqlite3
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from edge.outbox.schema import DamagedError, record_crc
@@ -22,6 +24,28 @@ def stored(row: tuple[Any, ...]) -> Stored | None:
     if not whole or (crc is not None and crc != record_crc(run, stream, seq, data)):
         return None
     return Stored(number=number, key=(run, stream, seq), priority=priority, born_us=born_us, data=data)
+
+
+def peek(
+    db: sqlite3.Connection, priorities: Iterable[int], *, limit: int, exclude: Collection[int]
+) -> tuple[list[Stored], list[int]]:
+    """Records by `priorities`, each of them the oldest first, at least `limit` if there are; and numbers of damaged ones."""
+    found: list[Stored] = []
+    rotten: list[int] = []
+    for priority in priorities:
+        worthiest = db.execute(
+            f"SELECT {STORED} FROM records WHERE priority = ? ORDER BY born_us, entry LIMIT ?",
+            (priority, limit + len(exclude)),
+        )
+        for row in worthiest:
+            record = stored(row)
+            if record is None:
+                rotten.append(row[0])
+            elif record.number not in exclude:
+                found.append(record)
+        if len(found) >= limit:
+            break
+    return found, rotten
 
 
 def stored_gap(row: tuple[Any, ...]) -> StoredGap:

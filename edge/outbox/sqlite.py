@@ -6,6 +6,7 @@ the same ledger and what is still whole of its rows, and the others are counted 
 survives kill −9; with `durability="power"` `sync` makes it survive a power cut too.
 """
 
+import errno
 import logging
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 WAL_CHECKPOINT_BYTES = 4 << 20
+RESERVE_BYTES = 6 << 20
 WAL_FRAME_BYTES = 24  # what stands before each page in a WAL
 VACUUM_PAGES = 256  # free pages that are worth giving back
 VACUUM_AT_MOST_PAGES = 4096  # moved in one go, so that no commit waits long behind it
@@ -63,6 +65,8 @@ class SqliteOutbox:
 
     def commit(self, changes: Changes, now_us: int) -> None:
         def work(db: sqlite3.Connection) -> None:
+            if changes.entries or changes.payloads:
+                self._leave_room(db)
             Transaction(db, self._tally, self._bounds, self.uptime_us(now_us)).run(changes)
 
         kept_bytes = self._tally.get("bytes")
@@ -71,21 +75,7 @@ class SqliteOutbox:
 
     def peek(self, *, limit: int, max_bytes: int, exclude: Collection[int] = ()) -> Sequence[Stored]:
         def read(db: sqlite3.Connection) -> list[Stored]:
-            found: list[Stored] = []
-            rotten: list[int] = []
-            for priority in reversed(PRIORITIES):
-                worthiest = db.execute(
-                    f"SELECT {rows.STORED} FROM records WHERE priority = ? ORDER BY born_us, entry LIMIT ?",
-                    (priority, limit + len(exclude)),
-                )
-                for row in worthiest:
-                    stored = rows.stored(row)
-                    if stored is None:
-                        rotten.append(row[0])
-                    elif stored.number not in exclude:
-                        found.append(stored)
-                if len(found) >= limit:
-                    break
+            found, rotten = rows.peek(db, reversed(PRIORITIES), limit=limit, exclude=exclude)
             if not found and not rotten and self._tally.get("pending") > len(exclude):
                 raise schema.DamagedError("an index has lost records that are there")
             self._discard(db, Changes(unreadable=rotten))
@@ -193,6 +183,7 @@ class SqliteOutbox:
                 raise
             self._db = db
             self._wal_bytes = self._storage.wal_bytes(self.path)
+            self._checkpoint_at = self._most_wal_bytes()
         if self._opened_us is None and now_us is not None:
             self._opened_us = now_us
             self._uptime_at_open_us = self._tally.get("uptime_us")
@@ -210,7 +201,7 @@ class SqliteOutbox:
         """Go on with the ledger of a file that was set aside and what can be saved of it."""
         if self._heritage is None:
             return
-        heir = Heir(db, self._tally, self._bounds, self._heritage)
+        heir = Heir(db, self._tally, self._bounds, self._heritage, lambda: self._leave_room(db))
         heir.accept()
         self._heritage = None  # from here on what is not taken over counts as set aside
         heir.save()
@@ -262,11 +253,26 @@ class SqliteOutbox:
             # It yields a row without columns per page, after the first of which `execute` would stop.
             db.executescript(f"PRAGMA incremental_vacuum({VACUUM_AT_MOST_PAGES});")
 
+    def _leave_room(self, db: sqlite3.Connection) -> None:
+        """Rows are not written into the last of a disk: what gives space back needs some to be written first."""
+        room = self._storage.room(self.path)
+        reserve_bytes = min(RESERVE_BYTES, room.total // 8)
+        if room.free >= reserve_bytes:
+            return
+        if self._wal_bytes:
+            with suppress(sqlite3.Error):
+                self._checkpoint(db)
+            if self._storage.room(self.path).free >= reserve_bytes:
+                return
+        raise OSError(
+            errno.ENOSPC,
+            f"the disk is full: {room.free // 1024} KiB are free, {reserve_bytes // 1024} are kept free",
+        )
+
     def _checkpoint(self, db: sqlite3.Connection) -> None:
         """Move the WAL into the file. A reader in the way is not waited for: it is tried again when as much is new."""
-        pages, page_bytes = (
-            int(db.execute(f"PRAGMA {p}").fetchone()[0]) for p in ("page_count", "page_size")
-        )
+        pages = int(db.execute("PRAGMA page_count").fetchone()[0])
+        page_bytes = int(db.execute("PRAGMA page_size").fetchone()[0])
         frames = self._wal_bytes // (page_bytes + WAL_FRAME_BYTES)
         db.execute("PRAGMA busy_timeout = 0")
         busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
@@ -274,4 +280,8 @@ class SqliteOutbox:
         if not busy:
             self._tally.add("flash_bytes_written", min(frames, pages) * page_bytes)  # each page once
         self._wal_bytes = self._storage.wal_bytes(self.path)
-        self._checkpoint_at = self._wal_bytes + WAL_CHECKPOINT_BYTES
+        self._checkpoint_at = self._wal_bytes + self._most_wal_bytes()
+
+    def _most_wal_bytes(self) -> int:
+        """A small disk has no room for the WAL's copy of everything."""
+        return min(WAL_CHECKPOINT_BYTES, self._storage.room(self.path).total // 16)

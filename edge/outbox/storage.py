@@ -8,6 +8,7 @@ file there is damage and not a beginning.
 import os
 import sqlite3
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +21,14 @@ KEEP_DAMAGED = 5
 """A dying card must not fill itself with what it damaged."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Of the disk under a file, in bytes."""
+
+    total: int
+    free: int
+
+
 class Storage(Protocol):
     """Raises sqlite3.Error or OSError as the system does; the store says what they mean."""
 
@@ -28,6 +37,8 @@ class Storage(Protocol):
         ...
 
     def wal_bytes(self, path: Path) -> int: ...
+
+    def room(self, path: Path) -> "Room": ...
 
     def sync(self, path: Path) -> None:
         """Force what was written to the WAL of `path` out to the medium."""
@@ -62,6 +73,10 @@ class DiskStorage:
             return _beside(path, "-wal").stat().st_size
         except OSError:
             return 0
+
+    def room(self, path: Path) -> Room:
+        found = os.statvfs(path.parent)
+        return Room(total=found.f_blocks * found.f_frsize, free=found.f_bavail * found.f_frsize)
 
     def sync(self, path: Path) -> None:
         # A second descriptor of the WAL is safe to close: SQLite's locks are on the -shm and the main file.

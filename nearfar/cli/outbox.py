@@ -4,28 +4,24 @@
 import json
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
 from nearfar import process
+from nearfar.outbox.lines import decoded, gap_line, payload_line, record_line, row_line
 from nearfar.outbox.selection import Selection
-from nearfar.outbox.view import OutboxView, decoded, gap_line, looking, record_line, row_line
+from nearfar.outbox.view import OutboxView, looking
 from pipelines.errors import ConfigError, Retryable
 from pipelines.result import Priority
 from pipelines.units import duration
 
-if TYPE_CHECKING:
-    from edge.outbox.stats import OutboxStats
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PATH = click.Path(path_type=Path)
-TOLD_EVERY_S = 1.0
 
 
 class Age(click.ParamType[int]):
@@ -75,14 +71,12 @@ def stat(path: Path, as_json: bool) -> None:  # noqa: FBT001 - click passes opti
     if as_json:
         print(json.dumps(figures))
         return
-    evicted = " + ".join(f"{count} ({why})" for why, count in figures["evicted"].items())
     print(figures["path"])
-    print(
-        f"committed {figures['committed']} {'=' if figures['adds_up'] else '≠'} acked {figures['acked']} + "
-        f"pending {figures['pending']} + evicted {evicted} + set aside {figures['set_aside']}"
-    )
+    print(_law(figures))
     counts = ", ".join(f"{count} {name}" for name, count in reversed(figures["pending_by_priority"].items()))
     print(f"pending: {counts}; oldest {figures['oldest_s']} s of uptime")
+    if figures["payloads"]["committed"]:
+        print(f"pictures: {_law(figures['payloads'])}; {figures['payloads']['bytes']} bytes")
     print(
         f"gaps to send: {figures['gaps_pending']}; given up: {figures['gaps_dropped']}; "
         f"damaged files set aside: {figures['set_aside_files']}"
@@ -90,6 +84,15 @@ def stat(path: Path, as_json: bool) -> None:  # noqa: FBT001 - click passes opti
     print(
         f"bytes: {figures['bytes']} kept, {figures['file_bytes']} on disk, {figures['flash_bytes_written']} written "
         f"so far, {figures['flash_gb_per_day']} GB a day of uptime"
+    )
+
+
+def _law(figures: dict[str, Any]) -> str:
+    evicted = " + ".join(f"{count} ({why})" for why, count in figures["evicted"].items())
+    refused = f"refused {figures['refused']} + " if "refused" in figures else ""
+    return (
+        f"committed {figures['committed']} {'=' if figures['adds_up'] else '≠'} acked {figures['acked']} + "
+        f"pending {figures['pending']} + evicted {evicted} + {refused}set aside {figures['set_aside']}"
     )
 
 
@@ -109,6 +112,16 @@ def _figures(view: OutboxView) -> dict[str, Any]:
         "gaps_dropped": ledger.gaps_dropped,
         "pending_by_priority": view.by_priority(),
         "oldest_s": 0.0 if oldest_us is None else round(oldest_us / 1e6, 3),
+        "payloads": {
+            "committed": ledger.payloads_committed,
+            "acked": ledger.payloads_acked,
+            "pending": ledger.payloads_pending,
+            "evicted": ledger.payloads_evicted,
+            "refused": ledger.payloads_refused,
+            "set_aside": ledger.payloads_set_aside,
+            "adds_up": ledger.payload_balance == 0,
+            "bytes": ledger.payload_bytes,
+        },
         "bytes": ledger.bytes,
         "file_bytes": view.file.stat().st_size,
         "flash_bytes_written": ledger.flash_bytes_written,
@@ -117,7 +130,7 @@ def _figures(view: OutboxView) -> dict[str, Any]:
     }
 
 
-@command.command("ls", help="List what waits to go up, next first: records, then gaps.")
+@command.command("ls", help="List what waits to go up, next first: records, then pictures, then gaps.")
 @click.argument("path", type=_PATH)
 @_selecting
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
@@ -131,14 +144,21 @@ def list_rows(path: Path, *, as_json: bool, limit: int, **conditions: Any) -> No
         for stored in view.records(selection, limit=limit):
             line = {"answered_by": "damaged"} if stored is None else row_line(stored, uptime_us)
             print(json.dumps(line) if as_json else _plain(line))
+        for payload in view.payloads(selection, limit=limit):
+            line = {"picture": "damaged"} if payload is None else payload_line(payload, uptime_us)
+            print(json.dumps(line) if as_json else _plain(line))
         for found in view.gaps(selection, limit=limit):
             line = gap_line(found.gap, view.agent())
             line = {k: v for k, v in line.items() if k not in ("kind", "agent")}
             line = {"gap" if k == "reason" else k: v for k, v in line.items()}
             print(json.dumps(line) if as_json else _plain(line))
-        more = view.count(selection) - limit
-    if more > 0 and not as_json:
-        print(f"… and {more} more records (--limit)")
+        more = {
+            "records": view.count(selection) - limit,
+            "pictures": view.count_payloads(selection) - limit,
+        }
+    for what, count in more.items():
+        if count > 0 and not as_json:
+            print(f"… and {count} more {what} (--limit)")
 
 
 @command.command(help="Write whole records and gaps as JSON lines, next first, as of one moment.")
@@ -156,7 +176,8 @@ def export(path: Path, *, out: Path | None, agent: str | None, **conditions: Any
             if stored is None or record is None:
                 damaged += 1
                 continue
-            file.write(json.dumps(record_line(record, uptime_us - stored.born_us)) + "\n")
+            line = record_line(record, uptime_us - stored.born_us, view.payload_of(stored.key))
+            file.write(json.dumps(line) + "\n")
             written += 1
         for found in view.gaps(selection):
             file.write(json.dumps(gap_line(found.gap, name)) + "\n")
@@ -178,6 +199,7 @@ def drain(path: Path, *, url: str, agent: str | None, patience: int) -> None:
     from edge.links.kinds import LINKS, LinkConfig  # noqa: PLC0415 - looking needs no link
     from nearfar.outbox.custody import custody  # noqa: PLC0415
     from nearfar.outbox.drain import Drain  # noqa: PLC0415
+    from nearfar.outbox.progress import Progress  # noqa: PLC0415
     from pipelines.runtime import monotonic_us  # noqa: PLC0415
 
     try:
@@ -201,37 +223,13 @@ def drain(path: Path, *, url: str, agent: str | None, patience: int) -> None:
         except Retryable as error:
             raise Retryable(f"{url}: {error}; what is left stays in {path}, run it again to go on") from error
     told.end(left)
-    if not left.empty:
+    if not left.empty or left.payloads_pending:
         sys.exit(process.FAILED)
 
 
-class Progress:
-    """What has gone, said on stderr about once a second."""
-
-    def __init__(self) -> None:
-        self._first: int | None = None
-        self._told_s = time.monotonic()
-
-    def heard(self, stats: "OutboxStats") -> None:
-        self._first = stats.acked if self._first is None else self._first
-        if time.monotonic() - self._told_s >= TOLD_EVERY_S:
-            self._told_s = time.monotonic()
-            self._tell(stats)
-
-    def end(self, stats: "OutboxStats") -> None:
-        self._tell(stats)
-
-    def _tell(self, stats: "OutboxStats") -> None:
-        gone = stats.acked - (stats.acked if self._first is None else self._first)
-        print(
-            f"{gone} records up, {stats.pending} to go, {stats.gaps_pending} gaps to go",
-            file=sys.stderr,
-            flush=True,
-        )
-
-
 @command.command(
-    help="Give records up for good: they will never reach the cloud, which is told which frames they were."
+    help="Give records and their pictures up for good: they will never reach the cloud, which is told which frames the "
+    "records were of."
 )
 @click.argument("path", type=_PATH)
 @_selecting
@@ -242,20 +240,22 @@ def purge(path: Path, *, yes: bool, **conditions: Any) -> None:
     selection = _selection(conditions)
     with custody.custody(path, to="purge") as held:
         with looking(path) as view:
-            numbers = view.numbers(selection)
-        if not numbers:
+            numbers, pictures = view.numbers(selection), view.payload_numbers(selection)
+        if not numbers and not pictures:
             print("nothing of that kind is there")
             return
         which = "all of it" if selection.is_everything else "what matches"
+        what = f"{len(numbers)} records" + (f" and {len(pictures)} pictures" if pictures else "")
         if not yes and not click.confirm(
-            f"Give up {len(numbers)} records ({which})? They will never reach the cloud.", err=True
+            f"Give up {what} ({which})? They will never reach the cloud.", err=True
         ):
             print("nothing was purged")
             return
         held.store.open(0)
-        gone = custody.purge(held.store, numbers)
+        gone, gone_pictures = custody.purge(held.store, numbers, pictures)
         held.store.close(0)
-    print(f"{gone} records purged; the cloud learns of the gap with what goes up next")
+    said = f" and {gone_pictures} pictures" if gone_pictures else ""
+    print(f"{gone} records{said} purged; the cloud learns of the gap with what goes up next")
 
 
 @contextmanager

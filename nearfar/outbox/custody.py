@@ -1,6 +1,6 @@
 """An outbox in our hands while its agent is stopped: locked against the agent, and nothing in it evicted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,10 +44,16 @@ def custody(path: Path, *, to: str) -> Iterator[Custody]:
         state.close()
 
 
-def purge(store: SqliteOutbox, numbers: list[int]) -> int:
-    """Give these records up: counted as evicted, and a gap tells the cloud which frames they were. How many were
-    there."""
-    before = store.ledger().evicted_purged
+def purge(store: SqliteOutbox, numbers: Sequence[int], payloads: Sequence[int]) -> tuple[int, int]:
+    """Give these records up with the payloads of their frames, and these payloads: counted as evicted, and a gap tells
+    the cloud which frames the records were of. How many of each were there."""
+    before = store.ledger()
     for first in range(0, len(numbers), AT_ONCE):
         store.commit(Changes(purged=numbers[first : first + AT_ONCE]), monotonic_us())
-    return store.ledger().evicted_purged - before
+    for first in range(0, len(payloads), AT_ONCE):
+        store.commit(Changes(purged_payloads=payloads[first : first + AT_ONCE]), monotonic_us())
+    after = store.ledger()
+    return (
+        after.evicted_purged - before.evicted_purged,
+        after.payloads_evicted_purged - before.payloads_evicted_purged,
+    )

@@ -8,13 +8,14 @@ import threading
 from collections.abc import Callable
 
 from edge.links.base import Connected, Disconnected, Dropped, Link, LinkEvent, Received, Refused, Sent
+from edge.outbox.payload_uplink import Message
 from edge.outbox.stats import OutboxStats
 from edge.outbox.writer import OutboxWriter
 from nearfar.outbox.custody import Custody
 from pipelines.errors import Retryable
 from pipelines.frame import new_run
 from pipelines.runtime import monotonic_us
-from protos.wire.bulk import Ack, BulkBatch
+from protos.wire.bulk import Ack, BulkBatch, Need
 from protos.wire.session import Hello, Lane
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class Drain:
             self._link.start(hello, self._happened)
             heard_us = monotonic_us()
             self._writer.flush()
-            while not self._writer.empty() and not stop.wait(LOOK_S):
+            while not self._done() and not stop.wait(LOOK_S):
                 self._writer.observe_live(
                     in_flight_bytes=0, over_budget=True, bytes_per_s=AS_FAST_AS_IT_IS_ACKED, queueing_us=0
                 )
@@ -69,14 +70,18 @@ class Drain:
             self._writer.stop()
         return self._writer.stats()
 
-    def _send(self, batch: BulkBatch) -> Sent:
-        return self._link.send(batch, lane=Lane.BULK)
+    def _done(self) -> bool:
+        """Which payloads a worker would take is known once it has welcomed us."""
+        return self._writer.empty() and (self._connected or self._writer.stats().payloads_pending == 0)
+
+    def _send(self, message: Message) -> Sent:
+        return self._link.send(message, lane=Lane.BULK)
 
     def _happened(self, event: LinkEvent) -> None:
         match event:
             case Connected(lane=Lane.BULK):
-                self._connected, self._why = True, ""
                 self._writer.reachable(connected=True, limits=event.welcome.limits)
+                self._connected, self._why = True, ""  # last: what it takes is told by then
             case Disconnected(lane=Lane.BULK):
                 self._connected, self._why = False, event.reason
                 self._writer.reachable(connected=False)
@@ -87,5 +92,7 @@ class Drain:
                 self._writer.dropped(batch.batch)
             case Received(lane=Lane.BULK, message=Ack() as ack):
                 self._writer.acked_bulk(ack)
+            case Received(lane=Lane.BULK, message=Need() as need):
+                self._writer.needed(need)
             case _:
                 log.debug("nothing to do for %s", type(event).__name__)

@@ -5,17 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from edge.outbox import rows, schema
+from edge.outbox import payload_rows, rows, schema
 from edge.outbox.bounds import Ledger, Tally
-from edge.outbox.store import Stored, StoredGap
+from edge.outbox.payload import StoredPayload
+from edge.outbox.store import Key, Stored, StoredGap
 from nearfar.outbox.selection import Selection
-from pipelines.errors import ConfigError, Rejected
-from pipelines.result import PRIORITIES, Gap, Record
-from protos.wire import records as wire_records
+from pipelines.errors import ConfigError
+from pipelines.result import PRIORITIES
 
-_WORTH = "ORDER BY priority DESC, born_us, entry"
+_WORTH = "ORDER BY priority DESC, born_us"
 
 
 def file_of(path: Path) -> Path:
@@ -48,10 +47,8 @@ class OutboxView:
 
     def ledger(self) -> Ledger:
         """The numbers of the file as they stand there, and its rows counted."""
-        tally = Tally(schema.read_ledger(self.db, check=False))
-        for name, table in (("pending", "records"), ("gaps", "gaps")):
-            tally.add(name, self.db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-        return tally.ledger()
+        numbers = schema.read_ledger(self.db, check=False) | schema.count_rows(self.db, older=True)
+        return Tally(numbers).ledger()
 
     def by_priority(self) -> dict[str, int]:
         found = dict(self.db.execute("SELECT priority, count(*) FROM records GROUP BY priority").fetchall())
@@ -66,17 +63,48 @@ class OutboxView:
         where, values = selection.where(self.uptime_us)
         return int(self.db.execute(f"SELECT count(*) FROM records{where}", values).fetchone()[0])
 
+    def count_payloads(self, selection: Selection) -> int:
+        return len(self.payload_numbers(selection))
+
     def numbers(self, selection: Selection) -> list[int]:
         where, values = selection.where(self.uptime_us)
         return [n for (n,) in self.db.execute(f"SELECT entry FROM records{where} ORDER BY entry", values)]
+
+    def payload_numbers(self, selection: Selection) -> list[int]:
+        if not self._payload_columns():
+            return []
+        where, values = selection.where(self.uptime_us)
+        return [n for (n,) in self.db.execute(f"SELECT number FROM payloads{where} ORDER BY number", values)]
 
     def records(self, selection: Selection, *, limit: int = -1) -> Iterator[Stored | None]:
         """What goes next first; None for a record that is damaged where it lies."""
         where, values = selection.where(self.uptime_us)
         checked = any(row[1] == "crc" for row in self.db.execute("PRAGMA table_info(records)"))
         columns = rows.STORED if checked else rows.STORED.replace("crc", "NULL")
-        select = f"SELECT {columns} FROM records{where} {_WORTH} LIMIT ?"
+        select = f"SELECT {columns} FROM records{where} {_WORTH}, entry LIMIT ?"
         return (rows.stored(row) for row in self.db.execute(select, [*values, limit]))
+
+    def payloads(self, selection: Selection, *, limit: int = -1) -> Iterator[StoredPayload | None]:
+        """Without their data, in the order they go; None for one that is damaged where it lies."""
+        if not (columns := self._payload_columns()):
+            return iter(())
+        where, values = selection.where(self.uptime_us)
+        select = f"SELECT {columns} FROM payloads{where} {_WORTH}, number LIMIT ?"
+        return (payload_rows.stored(row) for row in self.db.execute(select, [*values, limit]))
+
+    def payload_of(self, key: Key) -> StoredPayload | None:
+        if not (columns := self._payload_columns()):
+            return None
+        where = "WHERE run = ? AND stream = ? AND seq = ?"
+        row = self.db.execute(f"SELECT {columns} FROM payloads {where}", key).fetchone()
+        return None if row is None else payload_rows.stored(row)
+
+    def _payload_columns(self) -> str:
+        """As this file has them; empty if it is older than payloads are."""
+        there = {row[1] for row in self.db.execute("PRAGMA table_info(payloads)")}
+        if not there:
+            return ""
+        return payload_rows.COLUMNS if "crc" in there else payload_rows.COLUMNS.replace("crc", "NULL")
 
     def gaps(self, selection: Selection, *, limit: int = -1) -> Iterator[StoredGap]:
         if not selection.suits_gaps:
@@ -91,63 +119,3 @@ class OutboxView:
             return self.file.with_name("agent").read_text().strip()
         except OSError:
             return ""
-
-
-def decoded(stored: Stored, agent: str = "") -> Record | None:
-    """None for data that no version of ours wrote."""
-    try:
-        return wire_records.decode(stored.data, agent)
-    except Rejected:
-        return None
-
-
-def row_line(stored: Stored, uptime_us: int) -> dict[str, Any]:
-    """A record in a list: what it is, and what it costs."""
-    record = decoded(stored)
-    run, stream, seq = stored.key
-    return {
-        "run": run.hex(),
-        "stream": stream,
-        "seq": seq,
-        "answered_by": record.answered_by.value if record else "unreadable",
-        "late_far": record.late_far if record else False,
-        "priority": PRIORITIES[stored.priority].value,
-        "age_s": round((uptime_us - stored.born_us) / 1e6, 3),
-        "bytes": len(stored.data),
-    }
-
-
-def record_line(record: Record, age_us: int) -> dict[str, Any]:
-    """A whole record for programs, by the names that `nearfar records` uses."""
-    return {
-        "kind": "record",
-        "agent": record.id.agent,
-        "run": record.id.run.hex(),
-        "stream": record.id.stream,
-        "seq": record.id.seq,
-        "answered_by": record.answered_by.value,
-        "status": record.status.value,
-        "on_time": record.on_time,
-        "latency_ms": record.latency_us / 1000,
-        "captured_unix_ms": record.captured_unix_us / 1000,
-        "age_ms": age_us / 1000,
-        "late_far": record.late_far,
-        "priority": record.priority.value,
-        "model": record.model,
-        "model_sha256": record.model_sha256,
-        "detections": None if record.detections is None else record.detections.as_rows(),
-        "timing_ms": {name: us / 1000 for name, us in record.timing_us.items()},
-    }
-
-
-def gap_line(gap: Gap, agent: str) -> dict[str, Any]:
-    return {
-        "kind": "gap",
-        "agent": agent,
-        "run": gap.run.hex(),
-        "stream": gap.stream,
-        "first": gap.first,
-        "last": gap.last,
-        "reason": gap.reason.value,
-        "detail": gap.detail,
-    }

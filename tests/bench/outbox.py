@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from edge.links.base import Sent
 from edge.outbox.memory import Held
+from edge.outbox.payload_uplink import Message
 from edge.outbox.sqlite import WAL_CHECKPOINT_BYTES, SqliteOutbox
 from edge.outbox.store import Changes, Entry, MemoryOutbox, OutboxStore
 from edge.outbox.writer import OutboxWriter
@@ -59,8 +60,9 @@ class Writing:
     def _committed(self, frame_id: FrameId) -> None:
         self.committed_us[frame_id.seq] = monotonic_us()
 
-    def _send(self, batch: BulkBatch) -> Sent:
-        timer = threading.Timer(0.02, self.writer.acked_bulk, [Ack(batches=(batch.batch,))])
+    def _send(self, message: Message) -> Sent:
+        assert isinstance(message, BulkBatch), "no payload is kept here"
+        timer = threading.Timer(0.02, self.writer.acked_bulk, [Ack(batches=(message.batch,))])
         self._timers = [t for t in self._timers if t.is_alive()] + [timer]
         timer.start()
         return Sent.ACCEPTED

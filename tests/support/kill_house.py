@@ -21,12 +21,13 @@ from typing import NoReturn
 from cloud.config import LISTENERS
 from edge.links.base import Connected, Disconnected, Link, LinkEvent, Received, Sent
 from edge.links.kinds import LINKS
+from edge.outbox.payload_uplink import Message
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
 from pipelines.frame import Encoding, FrameId, new_run
 from pipelines.result import AnsweredBy, Priority, Record, Status
 from pipelines.runtime import monotonic_us
-from protos.wire.bulk import Ack, BulkBatch
+from protos.wire.bulk import Ack
 from protos.wire.live import FrameBody, FrameHead, Result
 from protos.wire.session import Hello, Lane, StreamInfo
 from tests.bench.null_worker import CODEC, serving
@@ -119,8 +120,8 @@ class _Agent:
         # One write of less than PIPE_BUF: there whole or not at all.
         os.write(self._pipe, b"%s %s %d\n" % (SEEN[by], frame_id.run.hex().encode(), frame_id.seq))
 
-    def _send(self, batch: BulkBatch) -> Sent:
-        return self.link.send(batch, lane=Lane.BULK)
+    def _send(self, message: Message) -> Sent:
+        return self.link.send(message, lane=Lane.BULK)
 
     def _happened(self, event: LinkEvent) -> None:
         match event:

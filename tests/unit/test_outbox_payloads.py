@@ -7,7 +7,7 @@ import pytest
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes
 from pipelines.errors import Retryable
-from tests.support.outboxes import SECOND, Desk, entry, payload, record
+from tests.support.outboxes import SECOND, Desk, payload, record
 
 
 def test_a_full_disk_lets_go_of_payloads_before_any_answer_waits(tmp_path: Path) -> None:
