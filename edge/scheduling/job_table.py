@@ -64,7 +64,9 @@ class JobTable:
     def reserve(self, job: Job, now_us: int) -> bool:
         """A near slot that leaves time for the commit."""
         latest_end_us = job.answer_by_us - self._wake_up.commit_us
-        return self._near.reserve(job, latest_end_us=latest_end_us, now_us=now_us)
+        return self._near.reserve(
+            job, latest_end_us=latest_end_us, ready_us=self._hold_until_us(job), now_us=now_us
+        )
 
     def run_again(self, job: Job, now_us: int) -> None:
         """A full run was stopped because it would be late: the smaller input still fits."""
@@ -85,6 +87,7 @@ class JobTable:
             job,
             self._jobs,
             latest_end_us=job.answer_by_us - self._wake_up.commit_us,
+            ready_us=self._hold_until_us(job),
             now_us=now_us,
             hopeful_only=hopeful_only,
         )
@@ -126,7 +129,7 @@ class JobTable:
         if job.given is not None:
             return
         if job.near is Near.HELD:
-            if not job.far_hoped or now_us >= job.answer_by_us - self._wake_up.commit_us:
+            if not job.far_hoped or now_us >= self._hold_until_us(job):
                 self.give(job, AnsweredBy.NEAR, Status.OK, job.far_reason, now_us=now_us)
             return
         nobody = not job.far_open and job.near in (Near.NONE, Near.OVER)
@@ -195,7 +198,7 @@ class JobTable:
             if job.given is not None:
                 due_us = job.release_by_us
             elif job.near is Near.HELD:
-                due_us = job.answer_by_us - commit_us
+                due_us = self._hold_until_us(job)
             else:
                 due_us = self._due_us(job) if tracks else job.give_up_us
                 again_us = self._again_us(job) if small else None
@@ -221,6 +224,10 @@ class JobTable:
         return out
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    def _hold_until_us(self, job: Job) -> int:
+        """Until when a near answer may wait for far."""
+        return job.answer_by_us - self._wake_up.commit_us
 
     def _forget(self, key: Key) -> Job | None:
         job = self._jobs.pop(key, None)
