@@ -33,6 +33,7 @@ class JobTable:
         self.tracking = None if tracking is None else NearEstimate(tracking.guard_us)
         self._jobs: dict[Key, Job] = {}
         self._timed: list[Job] = []  # those that may still be due at some time, by `answer_by_us`
+        self._alone: dict[Key, Job] = {}  # nobody has time for them yet, but near is busy and may have
         self.out: list[Action] = []
 
     def __iter__(self) -> Iterator[Job]:
@@ -135,6 +136,8 @@ class JobTable:
         nobody = not job.far_open and job.near in (Near.NONE, Near.OVER)
         if nobody and job.near is Near.NONE and self.reserve(job, now_us):
             job.eager = True  # far ended without an answer and nothing was kept: near may still make it
+        elif nobody and job.near is Near.NONE and self._near.busy and now_us < self._give_up_us(job):
+            self._alone[job.key] = job
         elif nobody or now_us >= self._give_up_us(job):
             self._miss(job, now_us)
         elif self.tracking is not None and not job.tracked:
@@ -186,7 +189,8 @@ class JobTable:
         """When a job needs a `tick`, or one of its flights becomes overdue."""
         commit_us = self._wake_up.commit_us
         tracks, small = self.tracking is not None, self._near.small_estimate is not None
-        early_us = commit_us + (0 if self.tracking is None else self.tracking.guard_us)
+        track_us = 0 if self.tracking is None else self.tracking.guard_us
+        early_us = max(commit_us + track_us, self._wake_up.hold_us)
         soonest_us: int | None = None
         over: list[Job] = []
         for job in self._timed:
@@ -217,6 +221,11 @@ class JobTable:
 
     def finish(self, now_us: int) -> list[Action]:
         """What was decided, with the near run to start now."""
+        if self._alone:
+            alone, self._alone = self._alone, {}
+            for job in alone.values():
+                if job.key in self._jobs:
+                    self.settle(job, now_us)
         start = self._near.start_next(self._jobs, now_us)
         if start is not None:
             self.out.append(start)
@@ -227,7 +236,8 @@ class JobTable:
 
     def _hold_until_us(self, job: Job) -> int:
         """Until when a near answer may wait for far."""
-        return job.answer_by_us - self._wake_up.commit_us
+        commit_us, hold_us = self._wake_up.commit_us, self._wake_up.hold_us
+        return min(job.answer_by_us - commit_us, job.deadline_us - hold_us)
 
     def _forget(self, key: Key) -> Job | None:
         job = self._jobs.pop(key, None)

@@ -7,10 +7,11 @@ the near answer is held for it. It costs a run that far might have saved, and no
 from edge.scheduling.quantile_window import QuantileWindow
 
 RUNS = 1000
-CAUTION = 1.5
+AIR = 1.25
+CAUTION = 1.25
 CAUTIOUS_RUNS = 50
-"""lead = longest run · (1 + CAUTION / (1 + runs / CAUTIOUS_RUNS)). The chance that the next run is the longest so far is
-1 / runs: what few runs say of a tail is little."""
+"""lead = longest run · (AIR + CAUTION / (1 + runs / CAUTIOUS_RUNS)). The chance that the next run is the longest so far
+is 1 / runs: what few runs say of a tail is little."""
 STOPPED = 1.5
 """A run that was stopped would have gone on: it counts for so much more."""
 
@@ -37,4 +38,4 @@ class NearLead:
     def _add(self, took_us: int) -> None:
         self._took.add(took_us)
         longest_us = self._took.quantile(1.0) or 0
-        self._lead_us = int(longest_us * (1.0 + CAUTION / (1.0 + self._runs / CAUTIOUS_RUNS)))
+        self._lead_us = int(longest_us * (AIR + CAUTION / (1.0 + self._runs / CAUTIOUS_RUNS)))

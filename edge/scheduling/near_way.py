@@ -207,6 +207,11 @@ class NearWay:
         ]
         return min(early, default=first.start_us)
 
+    @property
+    def busy(self) -> bool:
+        """Whether near runs or is promised: who finds no time now may find some later."""
+        return self._running is not None or self.timeline.first() is not None
+
     def _estimate(self, *, small: bool) -> NearEstimate:
         return self.small_estimate if small and self.small_estimate is not None else self.estimate
 
