@@ -13,7 +13,7 @@ from edge.scheduling.near_estimate import NearEstimate
 from edge.scheduling.near_lead import NearLead
 from edge.scheduling.near_timeline import Key, NearTimeline
 from edge.scheduling.settings import SmallNear
-from pipelines.result import PRIORITIES, Priority, ShedReason, Status
+from pipelines.result import PRIORITIES, AnsweredBy, Priority, ShedReason, Status
 
 RUNS_KEPT = 32
 TRIAL_US = 2_000_000
@@ -156,6 +156,8 @@ class NearWay:
         if job is not None:
             self.share.charge(job.key[0], run_us, now_us)
             self._tried(job, good=status is Status.OK, now_us=now_us)
+        if status is None and job is not None and job.given is AnsweredBy.FAR:
+            (self._small_lead if job.near_small else self._lead).not_needed()
         if status is not Status.OK:
             return  # a run given up was counted when it was
         if job is not None:
