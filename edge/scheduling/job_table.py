@@ -136,11 +136,14 @@ class JobTable:
         nobody = not job.far_open and job.near in (Near.NONE, Near.OVER)
         if nobody and job.near is Near.NONE and self.reserve(job, now_us):
             job.eager = True  # far ended without an answer and nothing was kept: near may still make it
-        elif nobody and job.near is Near.NONE and self._near.busy and now_us < self._give_up_us(job):
-            self._alone[job.key] = job
-        elif nobody or now_us >= self._give_up_us(job):
+            return
+        alone = nobody and job.near is Near.NONE and self._near.busy
+        if now_us >= self._give_up_us(job) or (nobody and not alone):
             self._miss(job, now_us)
-        elif self.tracking is not None and not job.tracked:
+            return
+        if alone:
+            self._alone[job.key] = job
+        if self.tracking is not None and not job.tracked:
             self._stand_by(job, now_us)
 
     def give(

@@ -39,8 +39,8 @@ class NearWay:
         self.estimate = NearEstimate(prior_us)
         self.small_estimate = None if small is None or not exists else NearEstimate(small.prior_us)
         self.share = FairShare(weights)
-        self._lead = NearLead(prior_us)
-        self._small_lead = NearLead(prior_us if small is None else small.prior_us)
+        self.lead = NearLead(prior_us)
+        self.small_lead = NearLead(prior_us if small is None else small.prior_us)
         self._looked_us = 0  # when it was last asked what to start
         self._fresh_guard_us = self.estimate.guard_us
         self._trial_us = 0  # when the full input is tried again at the earliest
@@ -63,7 +63,7 @@ class NearWay:
         guard_us = self.estimate.guard_us
         small = job.near_trial = False
         idle = self._running is None and self.timeline.first() is None
-        early_us = ready_us - self._lead.lead_us
+        early_us = ready_us - self.lead.lead_us
         slot = self.timeline.reserve(
             job.key, guard_us=guard_us, latest_end_us=latest_end_us, now_us=now_us, early_us=early_us
         )
@@ -79,7 +79,7 @@ class NearWay:
                 guard_us=self.small_estimate.guard_us,
                 latest_end_us=latest_end_us,
                 now_us=now_us,
-                early_us=ready_us - self._small_lead.lead_us,
+                early_us=ready_us - self.small_lead.lead_us,
             )
         if slot is None and idle and now_us < latest_end_us:
             p50_us = self.estimate.p50_us
@@ -157,7 +157,7 @@ class NearWay:
             self.share.charge(job.key[0], run_us, now_us)
             self._tried(job, good=status is Status.OK, now_us=now_us)
         if status is None and job is not None and job.given is AnsweredBy.FAR:
-            (self._small_lead if job.near_small else self._lead).not_needed()
+            (self.small_lead if job.near_small else self.lead).not_needed()
         if status is not Status.OK:
             return  # a run given up was counted when it was
         if job is not None:
@@ -218,7 +218,7 @@ class NearWay:
         return self.small_estimate if small and self.small_estimate is not None else self.estimate
 
     def _learn(self, job: Job, now_us: int, *, whole: bool = True) -> None:
-        lead = self._small_lead if job.near_small else self._lead
+        lead = self.small_lead if job.near_small else self.lead
         lead.took(now_us - self._started_us, frame_us=job.deadline_us - job.captured_us, whole=whole)
 
     def _tries_full(self, latest_end_us: int, now_us: int) -> bool:
