@@ -1,5 +1,7 @@
 """For any history of links, near and frames: slots never overlap, nothing is answered twice, all adds up."""
 
+from functools import partial
+
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -193,7 +195,7 @@ def test_what_is_sent_far_owns_near_time_and_is_on_time_however_long_nears_known
     at_us = w.now_us
     for i, lasts_ms in enumerate(outages_ms):
         at_us += lasts_ms * MS
-        w.at(at_us, lambda bad=i % 2 == 0: setattr(w, "rtt_us", _always(None if bad else 20 * MS)))
+        w.at(at_us, partial(setattr, w, "rtt_us", _always(None if i % 2 == 0 else 20 * MS)))
     w.run_frames(100, every_us=every_ms * MS)
     assert w.uncovered == []
     assert w.late() == []
