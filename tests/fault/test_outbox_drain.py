@@ -18,7 +18,7 @@ from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, Watermark
 from pipelines.result import Gap, GapReason
 from tests.support.eventually import eventually
-from tests.support.outboxes import OLD_RUN, record
+from tests.support.outboxes import OLD_RUN, payload, record
 from tests.support.workers import WorkerProcess
 
 COUNT = 3000
@@ -128,6 +128,46 @@ def test_a_signal_ends_it_and_what_is_left_is_said(state: Path) -> None:
     code, words = ended(process)
     assert code == 1, words
     assert f"0 records up, {COUNT} to go" in words
+
+
+def with_pictures(state: Path, count: int) -> dict[str, bytes]:
+    """Kept beside what is there; their contents by hash."""
+    entries = [payload(n, size=40_000 + n, run=OLD_RUN) for n in range(1, count + 1)]
+    store = SqliteOutbox(state / "outbox.db")
+    store.commit(Changes(payloads=entries), 0)
+    store.close(0)
+    return {e.shown.sha256.hex(): e.data for e in entries}
+
+
+def test_pictures_go_up_too_also_when_no_record_is_left(state: Path, tmp_path: Path) -> None:
+    contents = with_pictures(state, 20)
+    worker = WorkerProcess(tmp_path / "worker", sets=(f"store.payloads.path={tmp_path}/pictures",))
+    try:
+        code, words = ended(draining(state, worker.url))
+        assert code == 0, words
+        assert "0 gaps to go, 20 pictures up, 0 to go" in words
+        more = with_pictures(state, 21)
+        code, words = ended(draining(state, worker.url))
+        assert code == 0, words
+        assert "21 pictures up, 0 to go" in words
+        assert worker.terminate() == 0
+    finally:
+        worker.kill()
+    there = {p.name: p.read_bytes() for p in tmp_path.rglob("*") if p.name in contents | more}
+    assert there == contents | more
+    told = figures(state)["payloads"]
+    assert (told["acked"], told["pending"], told["adds_up"]) == (41, 0, True)
+
+
+def test_a_worker_that_keeps_no_pictures_takes_the_records_and_that_is_said(
+    state: Path, worker: WorkerProcess
+) -> None:
+    with_pictures(state, 3)
+    code, words = ended(draining(state, worker.url))
+    assert code == 1, words
+    assert f"{COUNT} records up, 0 to go" in words
+    assert "3 pictures stay: this worker takes none" in words
+    assert figures(state)["payloads"]["pending"] == 3
 
 
 def test_a_link_that_is_none_is_answered_in_words(state: Path) -> None:

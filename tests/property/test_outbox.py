@@ -71,6 +71,9 @@ class OutboxMachine(RuleBasedStateMachine):
         for item in changes.entries:
             self.committed += item.key not in self.model
             self.model[item.key] = (item.priority, item.data)
+        for item in changes.payloads:
+            self.pictures_committed += 1
+            self.pictures[item.shown.key] = item.data
         self.memory.commit(changes, self.now_us)
         self._forget_the_evicted()
 
@@ -134,13 +137,14 @@ class OutboxMachine(RuleBasedStateMachine):
 
     @rule(
         new=st.lists(entries, max_size=4),
+        picture=st.lists(pictures, max_size=1),
         acked=st.integers(0, 3),
         purged=st.integers(0, 1),
         at=st.integers(0, 30),
     )
-    def killed_while_committing(self, new, acked, purged, at):
+    def killed_while_committing(self, new, picture, acked, purged, at):
         numbers = [s.number for s in self.memory.peek(limit=acked + purged, max_bytes=1 << 30)]
-        changes = Changes(entries=new, acknowledged=numbers[:acked], purged=numbers[acked:])
+        changes = Changes(entries=new, payloads=picture, acknowledged=numbers[:acked], purged=numbers[acked:])
         before = _numbers(self.sqlite)
         self.lives += 1
         copy = Path(self._dir.name) / str(self.lives) / "outbox.db"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from edge.outbox.storage import DiskStorage
+from edge.outbox.storage import DiskStorage, Room
 
 
 def sqlite_error(code: int, words: str = "by script") -> sqlite3.OperationalError:
@@ -34,6 +34,19 @@ class ScriptedStorage(DiskStorage):
                 return super().executescript(sql)
 
         super().__init__(connection=Scripted)
+
+
+class SmallDisk(DiskStorage):
+    """A disk of `total` bytes with nothing on it but the folder of the outbox and `others` bytes."""
+
+    def __init__(self, total: int) -> None:
+        super().__init__()
+        self.total = total
+        self.others = 0
+
+    def room(self, path: Path) -> Room:
+        used = sum(p.stat().st_size for p in path.parent.iterdir() if not p.name.endswith("-shm"))
+        return Room(total=self.total, free=max(0, self.total - used - self.others))
 
 
 class KilledError(BaseException):

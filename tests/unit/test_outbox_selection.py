@@ -1,5 +1,6 @@
 """`nearfar outbox ls | export | purge`: which records are meant, what is written, what is given up."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from nearfar.cli.outbox import command
 from nearfar.outbox.custody import NO_BOUNDS
 from pipelines.errors import ConfigError
 from pipelines.result import Gap, GapReason, Priority
-from tests.support.outboxes import RUN, SECOND, record
+from tests.support.outboxes import RUN, SECOND, payload, record
 
 HOUR = 3600 * SECOND
 
@@ -185,6 +186,75 @@ def test_a_visitor_evicts_nothing_by_bounds_of_its_own(state: Path) -> None:
     run("purge", str(state), "--priority", "low", "--yes")
     figures = json.loads(run("stat", str(state), "--json").stdout)
     assert (figures["evicted"], figures["pending"]) == ({"age": 0, "bytes": 0, "purged": 1}, 3)
+
+
+@pytest.fixture
+def pictured(state: Path) -> Path:
+    """With pictures of two frames that wait, and of one whose record the cloud has."""
+    store = SqliteOutbox(state / "outbox.db")
+    store.open(0)
+    kept = [payload(2, priority=2), payload(3, size=3000), payload(77, priority=0)]
+    store.commit(Changes(payloads=kept), 0)
+    store.close(0)
+    return state
+
+
+def test_ls_shows_pictures_after_records_and_selects_them_alike(pictured: Path) -> None:
+    lines = [json.loads(line) for line in run("ls", str(pictured), "--json").stdout.splitlines()]
+    assert ["answered_by" in x for x in lines[:4]] == [True] * 4
+    shown = [(x["seq"], x["picture"], x["priority"], x["hard"], x["bytes"]) for x in lines[4:7]]
+    assert shown == [
+        (2, "jpeg", "high", True, 1000),
+        (3, "jpeg", "normal", False, 3000),
+        (77, "jpeg", "low", False, 1000),
+    ]
+    assert (lines[4]["width_px"], lines[4]["height_px"]) == (64, 48)
+    assert listed(pictured, "--priority", "high") == [("door", 2), ("door", 2)]
+    assert listed(pictured, "--stream", "yard") == [("yard", 1)]
+    assert "… and 1 more pictures" in run("ls", str(pictured), "--limit", "2").stdout
+
+
+def test_stat_tells_the_law_of_the_pictures_when_there_were_any(
+    state: Path, request: pytest.FixtureRequest
+) -> None:
+    assert "pictures" not in run("stat", str(state)).stdout
+    pictured = request.getfixturevalue("pictured")
+    assert (
+        "pictures: committed 3 = acked 0 + pending 3 + evicted 0 (age) + 0 (bytes) + 0 (purged) + refused 0 + "
+        "set aside 0; 5768 bytes" in run("stat", str(pictured)).stdout
+    )
+    figures = json.loads(run("stat", str(pictured), "--json").stdout)["payloads"]
+    assert (figures["pending"], figures["adds_up"], figures["bytes"]) == (3, True, 5768)
+
+
+def test_an_export_names_the_picture_that_waits_beside_a_record(pictured: Path) -> None:
+    lines = [json.loads(line) for line in run("export", str(pictured)).stdout.splitlines()]
+    of = {(x["stream"], x["seq"]): x["payload"] for x in lines if x["kind"] == "record"}
+    assert of[("yard", 1)] is of[("door", 1)] is None
+    assert of[("door", 3)] == {
+        "sha256": hashlib.sha256(payload(3, size=3000).data).hexdigest(),
+        "codec": "jpeg",
+        "bytes": 3000,
+        "width_px": 64,
+        "height_px": 48,
+    }
+
+
+def test_purged_pictures_are_asked_for_and_counted(pictured: Path) -> None:
+    result = run("purge", str(pictured), "--priority", "high", input_="y\n")
+    assert "Give up 1 records and 1 pictures (what matches)?" in result.stderr
+    assert "1 records and 1 pictures purged" in result.stdout
+    assert (
+        "0 records and 1 pictures purged"
+        in run(
+            "purge", str(pictured), "--priority", "low", "--stream", "door", "--since", "1m", "--yes"
+        ).stdout
+    )
+    assert "3 records and 1 pictures purged" in run("purge", str(pictured), "--yes").stdout
+    figures = json.loads(run("stat", str(pictured), "--json").stdout)
+    assert (figures["pending"], figures["adds_up"]) == (0, True)
+    assert (figures["payloads"]["pending"], figures["payloads"]["adds_up"]) == (0, True)
+    assert figures["payloads"]["evicted"] == {"age": 0, "bytes": 0, "purged": 3}
 
 
 def test_a_wrong_age_is_answered_in_words(state: Path) -> None:
