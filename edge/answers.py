@@ -89,7 +89,9 @@ class AnswerDesk:
         for model in welcome.models:
             if not self._far_model or model.name == self._far_model:
                 return model
-        raise Fatal(f"the worker welcomed this agent without the model {self._far_model!r}")
+        wanted = f"the model {self._far_model!r}" if self._far_model else "any model"
+        offered = ", ".join(model.name for model in welcome.models) or "none"
+        raise Fatal(f"the worker welcomed this agent without {wanted}; it offers {offered}")
 
     def use_model(self, model: ModelInfo) -> None:
         """Far answers are this model's from now on."""

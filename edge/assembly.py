@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from edge.answers import AnswerDesk
+from edge.budget_book import BudgetBook
 from edge.bulk_way import BulkWay
 from edge.capture.streams import Streams
 from edge.config import PipelineConfig
@@ -60,6 +61,7 @@ class Parts:
     run_dir: RunDir | None
     sinks: Sequence[SinkThread]
     outbox: OutboxWriter
+    book: BudgetBook
     desk: AnswerDesk
     counters: Counters
     latency: LatencyTally
@@ -219,6 +221,11 @@ def assemble(
         )
         tracking = None if tracks is None else Tracking(tracks, settings=settings, near=names)
         scheduler = Scheduler(settings, stream_settings(config, streams.infos))
+        book = BudgetBook(
+            config.state_dir / "data_budgets.json",
+            {name: way.budget for name, way in scheduler.ways.items()},
+            now_us=monotonic_us(),
+        )
         far = (
             None
             if encoder is None
@@ -234,8 +241,9 @@ def assemble(
                 streams=streams.ports,
                 clock_us=monotonic_us,
                 near=near is not None,
-                said=(lambda _, __: None) if tracking is None else tracking.far_said,
+                on_result=(lambda _, __: None) if tracking is None else tracking.far_said,
                 write_link=None if run is None else run.link,
+                book=book,
             )
         )
         dispatcher = reports.to = Dispatcher(
@@ -262,6 +270,7 @@ def assemble(
         run_dir=run,
         sinks=sinks,
         outbox=outbox,
+        book=book,
         desk=desk,
         counters=counters,
         latency=latency,
