@@ -20,7 +20,8 @@ from edge.latency import LatencyTally
 from edge.links.base import Link, Sent
 from edge.links.kinds import LINKS
 from edge.near import NearRun, NearRunner
-from edge.near_models import NearNames, load_near
+from edge.near_models import load_near
+from edge.near_names import NearNames
 from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
@@ -46,7 +47,8 @@ NO_LINK = "link"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Nothing of it is started but what needs no start: the run directory's thread, and sinks others connect to.
+    """Nothing of it is started but what needs no start: the run directory's thread, sinks others connect to, and the
+    compressing of files that an earlier run left.
 
     `near`: None without a local model; `tracks`: None without a tracker; `encoder`: None without a link.
     """
@@ -196,9 +198,7 @@ def assemble(
             labels=label_space(config),
             near_labels=() if models is None else models.full.labels,
             far_model=config.far.model,
-            near_name=names.full,
-            near_small_name=names.small,
-            near_sha256=names.sha256,
+            near=names,
             sinks=[*sinks, latency],
             in_order=sinks,
             frame_log=run,
@@ -208,7 +208,7 @@ def assemble(
             config,
             links=[link.name for link in links] or [NO_LINK],
             near_prior_us=None if models is None else models.prior_us,
-            small_prior_us=None if models is None else models.small_prior_us,
+            small_prior_us=None if models is None else models.smaller_prior_us,
         )
         tracks = (
             None

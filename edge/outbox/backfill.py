@@ -23,7 +23,7 @@ OUTCOMES_EVERY_US = 1_000_000
 SEND_AGAIN_US = 100_000
 
 
-def _nobody() -> None:
+def nobody() -> None:
     """Nobody asked to be told."""
 
 
@@ -42,6 +42,7 @@ class Backfill:
         send: Callable[[BulkBatch], Sent],
         held: HeldRecords,
         outcomes: HeldRecords,
+        on_overdue: Callable[[], None] = nobody,
     ) -> None:
         self._store = store
         self._agent = agent
@@ -52,7 +53,7 @@ class Backfill:
         self._limits: Limits | None = None
         self._not_before_us = 0
         self.pacing = Pacing()
-        self.on_overdue: Callable[[], None] = _nobody
+        self._on_overdue = on_overdue
         self.acknowledged: set[int] = set()
         self.acknowledged_gaps: set[int] = set()
         self.unreadable: set[int] = set()
@@ -121,7 +122,7 @@ class Backfill:
         Retryable when the store cannot be read.
         """
         if self._uplink.dissolve_overdue(now_us):
-            self.on_overdue()
+            self._on_overdue()
         if not self.pacing.connected:
             return None
         while self._uplink.has_room:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edge.near import NearRun, NearRunner
-from edge.near_models import NearNames
+from edge.near_names import NearNames
 from edge.pending import Pending
 from edge.scheduling.actions import Give
 from edge.scheduling.settings import SmallNear
@@ -139,7 +139,7 @@ def test_far_near_and_smaller_answers_are_worth_what_the_recipe_says(scripted: A
     tracking = Tracking(
         scripted.runner,
         settings=settings(ladder=LADDER, near_accuracy=0.5, small_near=SmallNear(accuracy=0.4, prior_us=1)),
-        near=NearNames(full="near@224", small="near@160", sha256="ab" * 32),
+        near=NearNames(full="near@224", smaller="near@160", sha256="ab" * 32),
     )
     tracking.accepted(frame(), oldest=3)
     near = NearRun(key=KEY, status=Status.OK, detections=SEEN, started_us=0, run_us=1)
