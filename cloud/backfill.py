@@ -1,4 +1,4 @@
-"""Batches of the bulk lane on their way to the record store: opened on a thread of their own, refused or dropped in
+"""The bulk lane on its way to record store and payload store: opened on a thread of its own, refused or dropped in
 words, so that an agent always knows what became of its batch."""
 
 import threading
@@ -11,13 +11,14 @@ from cloud.limits import ServiceLimits
 from cloud.metrics import WorkerMetrics
 from cloud.session import WorkerSession
 from cloud.store.writer import StoreWriter
-from pipelines.errors import Rejected
-from protos.wire.bulk import BulkBatch
+from cloud.uploads import Uploads, refuse_without_a_store
+from pipelines.errors import Rejected, Retryable
+from protos.wire.bulk import Ack, BulkBatch, Have
 from protos.wire.session import RejectReason
 
 
 class Backfill:
-    """`receive` from any thread; it never blocks."""
+    """`receive` from any thread; it never blocks. `uploads` None: no payloads are kept."""
 
     def __init__(
         self,
@@ -26,7 +27,9 @@ class Backfill:
         limits: ServiceLimits,
         metrics: WorkerMetrics,
         clock_us: Callable[[], int],
+        uploads: Uploads | None = None,
     ) -> None:
+        self._uploads = uploads
         self._writer = writer
         self._limits = limits
         self._metrics = metrics
@@ -47,22 +50,48 @@ class Backfill:
     def halt(self) -> None:
         self._intake.halt()
 
-    def receive(self, session: WorkerSession, batch: BulkBatch) -> None:
-        if not self._intake.offer(session, batch):
-            self._drop(session, batch)
+    def receive(self, session: WorkerSession, message: BulkBatch | Have) -> None:
+        if not self._intake.offer(session, message):
+            self._drop(session, message, "too much waits")
 
-    def _open(self, session: WorkerSession, batch: BulkBatch) -> None:
+    def _open(self, session: WorkerSession, message: BulkBatch | Have) -> None:
         try:
-            entry = batch_entry(session.agent, batch, self._limits)
+            if isinstance(message, Have):
+                self._offered(session, message)
+            elif self._uploads is not None and message.chunks:
+                self._pieces(session, message, self._uploads)
+            else:
+                self._rows(session, message)
         except Rejected as error:
             self._metrics.bulk.labels("refused").inc()
-            session.error(RejectReason.BAD_PAYLOAD, f"batch {batch.batch}: {error}")
-            return
-        if not self._writer.submit(replace(entry, to=session, submitted_us=self._clock_us())):
-            self._drop(session, batch)
+            session.error(RejectReason.BAD_PAYLOAD, f"{_name(message)}: {error}")
+        except Retryable as error:
+            self._drop(session, message, str(error))
 
-    def _drop(self, session: WorkerSession, batch: BulkBatch) -> None:
+    def _offered(self, session: WorkerSession, have: Have) -> None:
+        if self._uploads is None:
+            refuse_without_a_store(session)
+        else:
+            self._uploads.have(session, have)
+
+    def _pieces(self, session: WorkerSession, batch: BulkBatch, uploads: Uploads) -> None:
+        """Pieces are done with once they are written; rows beside them, once they are committed."""
+        uploads.chunks(session, batch)
+        if batch.records_zstd or batch.gaps:
+            self._rows(session, replace(batch, chunks=()))
+        else:
+            self._metrics.bulk.labels("committed").inc()
+            session.send(Ack(batches=(batch.batch,)))
+
+    def _rows(self, session: WorkerSession, batch: BulkBatch) -> None:
+        entry = batch_entry(session.agent, batch, self._limits)
+        if not self._writer.submit(replace(entry, to=session, submitted_us=self._clock_us())):
+            self._drop(session, batch, "too much waits")
+
+    def _drop(self, session: WorkerSession, message: BulkBatch | Have, why: str) -> None:
         self._metrics.bulk.labels("dropped").inc()
-        session.error(
-            RejectReason.QUEUE_FULL, f"batch {batch.batch} dropped: too much waits; send it again later"
-        )
+        session.error(RejectReason.QUEUE_FULL, f"{_name(message)} dropped: {why}; send it again later")
+
+
+def _name(message: BulkBatch | Have) -> str:
+    return f"batch {message.batch}" if isinstance(message, BulkBatch) else f"offer {message.have} of payloads"

@@ -1,34 +1,42 @@
 """What a worker keeps beside its records, built from `store` of its configuration: pictures, and bounds on both.
 
-    live frame ─→ LivePayloads ─→ PayloadWriter ─→ Payloads (folder + rows) ←─ Housekeeper ─→ Retention
+    live frame ─→ LivePayloads ─┬→ PayloadWriter ─→ Payloads (folder + rows) ←─ Housekeeper ─→ Retention
+    bulk lane ─→ Uploads (parts) ┘
 
-Whoever brings backfilled pictures hands them to `writer`, with whom to tell, and asks `payloads` what is known.
+Pictures of both ways end in one folder, each content once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
+from cloud.limits import ServiceLimits
 from cloud.live_payloads import LivePayloads
 from cloud.metrics import WorkerMetrics
 from cloud.store.housekeeper import Housekeeper
 from cloud.store.kinds import StoreConfig
+from cloud.store.part_folder import PartFolder
 from cloud.store.payload_folder import PayloadFolder, folder_of
 from cloud.store.payload_writer import Arrival, PayloadWriter
 from cloud.store.payloads import PayloadCounts, Payloads
 from cloud.store.records import RecordStore
 from cloud.store.retention import Retention
 from cloud.threads import left_after
+from cloud.uploads import UploadCounts, Uploads
+
+PARTS_BYTES = 256 << 20
+"""Of uploads that are not whole yet, beside the quota of those that are."""
 
 
 class Keeping:
-    """`payloads`, `writer` and `live` are None when the file keeps no pictures. Raises ConfigError when the folder
-    cannot be made."""
+    """`payloads`, `writer`, `live` and `uploads` are None when the file keeps no pictures. `codecs`: those this worker
+    decodes. Raises ConfigError when the folder cannot be made."""
 
     def __init__(
         self,
         config: StoreConfig,
         store: RecordStore,
         *,
-        acknowledge: Callable[[Sequence[Arrival]], None],
+        limits: ServiceLimits,
+        codecs: Collection[str],
         clock_us: Callable[[], int],
         unix_us: Callable[[], int],
     ) -> None:
@@ -36,20 +44,31 @@ class Keeping:
         self.payloads: Payloads | None = None
         self.writer: PayloadWriter | None = None
         self.live: LivePayloads | None = None
+        self.uploads: Uploads | None = None
+        parts: PartFolder | None = None
         wanted = config.payloads
         if wanted is not None:
             folder = PayloadFolder(folder_of(wanted.path.absolute(), store.store_id))
             self.payloads = Payloads(store, folder, max_bytes=wanted.max_bytes)
             store.note_payloads(self.payloads.folder.root)
-            self.writer = PayloadWriter(self.payloads, acknowledge=acknowledge, unix_us=unix_us)
+            self.writer = PayloadWriter(self.payloads, acknowledge=self._acknowledge, unix_us=unix_us)
+            parts = PartFolder(folder.root / "parts", max_bytes=min(PARTS_BYTES, wanted.max_bytes))
+            self.uploads = Uploads(
+                payloads=self.payloads, writer=self.writer, parts=parts, limits=limits, codecs=codecs
+            )
             self.live = LivePayloads(self.writer, keep=wanted.keep, unsure_below=wanted.unsure_below)
         self.housekeeper = Housekeeper(
             retention=Retention(store, self.payloads),
             payloads=self.payloads,
+            parts=parts,
             keep_us=config.keep,
             clock_us=clock_us,
             unix_us=unix_us,
         )
+
+    def _acknowledge(self, arrivals: Sequence[Arrival]) -> None:
+        if self.uploads is not None:
+            self.uploads.acknowledge(arrivals)
 
     def start(self) -> None:
         if self.writer is not None:
@@ -72,7 +91,16 @@ class Keeping:
     def show(self, metrics: WorkerMetrics) -> None:
         """Register what is counted here. Call once."""
         counts = PayloadCounts() if self.payloads is None else self.payloads.counts
+        uploads = UploadCounts() if self.uploads is None else self.uploads.counts
         words: dict[str, tuple[str, Callable[[], float]]] = {
+            "uploads_arrived": ("Pictures that came by the bulk lane, kept.", lambda: uploads.arrived),
+            "uploads_settled": (
+                "Pictures offered on the bulk lane that were here already.",
+                lambda: uploads.settled,
+            ),
+            "uploads_damaged": ("Pictures that came whole and damaged.", lambda: uploads.damaged),
+            "uploads_refused": ("Pictures offered that can never be taken.", lambda: uploads.refused),
+            "uploads_received_bytes": ("Bytes of pictures on the bulk lane.", lambda: uploads.received_bytes),
             "payloads_stored": ("Pictures kept, each content once.", lambda: counts.stored),
             "payloads_shared": ("Frames whose picture was there already.", lambda: counts.shared),
             "payloads_evicted": ("Pictures given up beyond the quota.", lambda: counts.evicted),

@@ -14,7 +14,8 @@ from protos.wire.session import Credit, Error, Hello, Lane, Limits, ModelInfo, P
 
 class Reception:
     """Decides under its lock and sends after it. `models` are those announced in every Welcome, the connection's
-    own first: what it runs is said there and nowhere else."""
+    own first: what it runs is said there and nowhere else. `payload_bytes`: the largest payload taken on the bulk lane,
+    0 = none is."""
 
     def __init__(
         self,
@@ -25,6 +26,7 @@ class Reception:
         store_id: str,
         credit: Credit,
         limits: ServiceLimits,
+        payload_bytes: int = 0,
     ) -> None:
         self._backlog = backlog
         self._models = models
@@ -32,6 +34,7 @@ class Reception:
         self._store_id = store_id
         self._credit = credit
         self._limits = limits
+        self._payload_bytes = payload_bytes
         self._run = new_run()
         self._lock = threading.Lock()
         self._roster = Roster[WorkerSession]()
@@ -113,6 +116,7 @@ class Reception:
                 picture_px=self._limits.pixels,
                 decompressed_bytes=self._limits.decompressed_bytes,
                 batch_records=self._limits.batch_records,
+                payload_bytes=self._payload_bytes,
             ),
             credit=self._credit,
         )

@@ -2,6 +2,7 @@
 
     head ─→ admit ─→ body ─→ EDF queue ─→ decode ─→ detect ─→ reply, then record store ─→ ack after commit
     batch ─→ unpack (own thread) ─────────────────────────────────────→ record store ─→ ack after commit
+    payload ─→ part file (own thread) ────────────────────────────────→ payload store ─→ ack after commit
 
 Every admitted head ends as exactly one of: result, reject, cancelled, lost with its connection. Replies go
 back on the connection a frame came from or, if that is gone, on the newest live one of the same run.
@@ -30,10 +31,11 @@ from cloud.scheduling.credits import Credits
 from cloud.session import WorkerSession
 from cloud.store.writer import Entry, Store, StoreWriter
 from cloud.threads import dead, left_after
+from cloud.uploads import Uploads
 from pipelines.codecs.base import Codec, PictureLimits
 from pipelines.result import Load
 from protos.endpoint import Peer
-from protos.wire.bulk import BulkBatch
+from protos.wire.bulk import BulkBatch, Have
 from protos.wire.live import Reject, Result
 from protos.wire.session import Credit, Hello, Ping, Pong, RejectReason
 
@@ -61,6 +63,7 @@ class Service:
         commit_every_us: int = 20_000,
         metrics: WorkerMetrics | None = None,
         live_payloads: LivePayloads | None = None,
+        uploads: Uploads | None = None,
     ) -> None:
         self._live_payloads = live_payloads
         self.limits = limits = limits or ServiceLimits()
@@ -109,6 +112,7 @@ class Service:
             store_id=store_id,
             credit=self._credit,
             limits=limits,
+            payload_bytes=0 if uploads is None else uploads.payload_bytes,
         )
         self.writer = StoreWriter(
             self.metrics.timed(store, clock_us),
@@ -117,7 +121,9 @@ class Service:
             clock_us=clock_us,
             unix_us=unix_us,
         )
-        self._backfill = Backfill(writer=self.writer, limits=limits, metrics=self.metrics, clock_us=clock_us)
+        self._backfill = Backfill(
+            writer=self.writer, limits=limits, metrics=self.metrics, clock_us=clock_us, uploads=uploads
+        )
         self.left_behind: list[str] = []
         self._stopping = threading.Event()
         self._timer = threading.Thread(target=self._tick, name="nearfar-timer", daemon=True)
@@ -218,8 +224,8 @@ class Service:
             )
         )
 
-    def batch(self, session: WorkerSession, batch: BulkBatch) -> None:
-        self._backfill.receive(session, batch)
+    def bulk(self, session: WorkerSession, message: BulkBatch | Have) -> None:
+        self._backfill.receive(session, message)
 
     def ended(self, job: Job, outcome: Outcome) -> None:
         """A job of the backlog is over: say so, and keep what the model said."""

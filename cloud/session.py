@@ -51,7 +51,7 @@ class Desk(Protocol):
 
     def pong(self, session: "WorkerSession", ping: session.Ping, arrived_us: int) -> None: ...
 
-    def batch(self, session: "WorkerSession", batch: bulk.BulkBatch) -> None: ...
+    def bulk(self, session: "WorkerSession", message: bulk.BulkBatch | bulk.Have) -> None: ...
 
     def ended(self, job: Job, outcome: Failed) -> None:
         """A job that came on this connection is over without having run."""
@@ -139,10 +139,10 @@ class WorkerSession:
                 self._service.pong(self, message, arrived_us)
             case session.Pong():
                 self._service.answered(self, message.nonce)
-            case bulk.BulkBatch() if hello.lane is Lane.BULK:
-                self._service.batch(self, message)
-            case bulk.BulkBatch():
-                self.error(RejectReason.NOT_ALLOWED, "batches go up on the bulk lane")
+            case bulk.BulkBatch() | bulk.Have() if hello.lane is Lane.BULK:
+                self._service.bulk(self, message)
+            case bulk.BulkBatch() | bulk.Have():
+                self.error(RejectReason.NOT_ALLOWED, "batches and payloads go up on the bulk lane")
             case _:
                 self.error(
                     RejectReason.UNKNOWN_KIND, f"{type(message).__name__} is not served by this worker"

@@ -101,37 +101,35 @@ class Worker:
     def _start(self) -> None:
         config = self._config
         self._store = _opened(config.store.url)
-        self._keeping = Keeping(
-            config.store,
-            self._store,
-            acknowledge=lambda _: None,  # live pictures are copies: nobody waits for word
-            clock_us=monotonic_us,
-            unix_us=_unix_us,
+        codecs = {codec.name: codec for codec in (kind.resolve()() for kind in CODECS)}
+        limits = ServiceLimits(
+            streams=config.per_agent.streams,
+            frames_in_flight=config.per_agent.frames_in_flight,
+            bytes_in_flight=config.per_agent.bytes_in_flight,
+            queue_frames=config.queue.max_frames,
+            queue_bytes=config.queue.max_bytes,
+            message_bytes=config.limits.message,
+            pixels=config.limits.pixels,
+            decompressed_bytes=config.limits.decompressed,
+            detections=config.limits.detections,
+            batch_records=config.limits.batch_records,
         )
-        codecs = [kind.resolve()() for kind in CODECS]
+        self._keeping = Keeping(
+            config.store, self._store, limits=limits, codecs=codecs, clock_us=monotonic_us, unix_us=_unix_us
+        )
         self._service = Service(
             models=[_spec(name, model) for name, model in config.models.items()],
             default_model=config.default_model,
-            codecs={codec.name: codec for codec in codecs},
+            codecs=codecs,
             store=self._store,
             store_id=self._store.store_id,
             clock_us=monotonic_us,
             unix_us=_unix_us,
-            limits=ServiceLimits(
-                streams=config.per_agent.streams,
-                frames_in_flight=config.per_agent.frames_in_flight,
-                bytes_in_flight=config.per_agent.bytes_in_flight,
-                queue_frames=config.queue.max_frames,
-                queue_bytes=config.queue.max_bytes,
-                message_bytes=config.limits.message,
-                pixels=config.limits.pixels,
-                decompressed_bytes=config.limits.decompressed,
-                detections=config.limits.detections,
-                batch_records=config.limits.batch_records,
-            ),
+            limits=limits,
             decode_threads=config.decode.threads,
             commit_every_us=config.store.commit_every,
             live_payloads=self._keeping.live,
+            uploads=self._keeping.uploads,
         )
         metrics = self._service.metrics
         metrics.describe(name=config.name, store_id=self._store.store_id)

@@ -78,6 +78,7 @@ class Agent:
         self._encoder = parts.encoder
         self._sinks = parts.sinks
         self._outbox = parts.outbox
+        self._archive = parts.archive
         self._answers = parts.desk
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -88,6 +89,8 @@ class Agent:
         self._outbox.start()
         self._outbox.reserve_now(port.name for port in self._streams.ports)
         self._outbox_before = self._outbox.stats()
+        if self._archive is not None:
+            self._archive.start()
         for sink in self._sinks:
             sink.start()
         if self._near is not None:
@@ -122,7 +125,8 @@ class Agent:
         """After the clips: answer what is open, then let the cloud learn everything, for `within_us`."""
         end_us = monotonic_us() + within_us
         while monotonic_us() < end_us and not stop.is_set():
-            told = not self._links or self._outbox.empty()
+            archived = self._archive is None or self._archive.idle
+            told = archived and (not self._links or self._outbox.empty())
             if self.dispatcher.idle.is_set() and told and all(sink.drained for sink in self._sinks):
                 return
             self._outbox.flush()  # nothing new comes: what the last answers left behind need not wait for company
@@ -151,6 +155,8 @@ class Agent:
             self._tracks.close(rest_s(0.2))
         if self._encoder is not None:
             self._encoder.close(rest_s(0.2))
+        if self._archive is not None:
+            self._archive.close(rest_s(0.2))
         self._close_links()
         self._kept = self._outbox.stop(int(rest_s(0.8) * 1e6))
         for sink in self._sinks:
@@ -217,6 +223,7 @@ class Agent:
                 "evicted": sum(self._outbox_before.evicted.values()),
                 "set_aside": self._outbox_before.set_aside,
             },
+            "archive": None if self._archive is None else self._archive.counts._asdict(),
             "source_errors": self._streams.errors,
         }
 

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from edge.answers import AnswerDesk
+from edge.archive.archivist import Archivist
+from edge.archive.assembly import build_archivist
 from edge.bulk_way import BulkWay
 from edge.capture.streams import Streams
 from edge.config import PipelineConfig
@@ -47,7 +49,8 @@ NO_LINK = "link"
 class Parts:
     """Nothing of it is started but what needs no start: the run directory's thread, and sinks others connect to.
 
-    `near`: None without a local model; `tracks`: None without a tracker; `encoder`: None without a link.
+    `near`: None without a local model; `tracks`: None without a tracker; `encoder`: None without a link;
+    `archive`: None if every result goes up alone.
     """
 
     state: StateDir
@@ -60,6 +63,7 @@ class Parts:
     run_dir: RunDir | None
     sinks: Sequence[SinkThread]
     outbox: OutboxWriter
+    archive: Archivist | None
     desk: AnswerDesk
     counters: Counters
     latency: LatencyTally
@@ -154,7 +158,11 @@ def assemble(
             store=SqliteOutbox(
                 config.state_dir / "outbox.db",
                 durability=config.outbox.durability,
-                bounds=Bounds(max_bytes=config.outbox.max_bytes, max_age_us=config.outbox.max_age),
+                bounds=Bounds(
+                    max_bytes=config.outbox.max_bytes,
+                    max_age_us=config.outbox.max_age,
+                    coarsen=config.outbox.on_full == "coarsen",
+                ),
             ),
             agent=identity.agent,
             run=identity.run,
@@ -238,6 +246,9 @@ def assemble(
                 write_link=None if run is None else run.link,
             )
         )
+        archive = build_archivist(
+            config.uplink, config.outbox.keep, keep=outbox.keep_payload, clock_us=monotonic_us
+        )
         dispatcher = reports.to = Dispatcher(
             scheduler=scheduler,
             deadline_us=config.deadline,
@@ -249,6 +260,7 @@ def assemble(
             counters=counters,
             clock_us=monotonic_us,
             tracking=tracking,
+            archive=archive,
         )
         opened.pop_all()
     return Parts(
@@ -262,6 +274,7 @@ def assemble(
         run_dir=run,
         sinks=sinks,
         outbox=outbox,
+        archive=archive,
         desk=desk,
         counters=counters,
         latency=latency,

@@ -4,9 +4,9 @@ Attribute names are the YAML keys; durations are int µs, sizes int bytes, exten
 Streams and the scheduler are in `edge.blocks`; sources, links and sinks in the `kinds` of their packages.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
@@ -14,6 +14,7 @@ from edge.blocks import SchedulerConfig, StreamConfig
 from edge.links.kinds import LinkConfig
 from edge.sinks.blocks import name_faults
 from edge.sinks.kinds import SinkConfig, unencrypted
+from edge.uplink_config import AroundConfig, UplinkConfig, uplink_faults, uplink_warnings
 from pipelines.blocks import (
     Block,
     FilePath,
@@ -115,34 +116,13 @@ class OutboxConfig(Block):
     durability: Literal["process", "power"] = Field(
         "process", description="process: survives kill -9; power: survives a power cut (fsync)"
     )
-    on_full: Literal["evict"] = Field("evict", description="lowest priority first, oldest first, counted")
-
-    not_built: ClassVar[Mapping[str, str]] = {
-        "on_full=coarsen": "coarsening is not built yet (no payloads are kept); use evict",
-    }
-
-
-class UplinkRule(Block):
-    send: Annotated[tuple[Literal["result"], ...], Field(strict=False, min_length=1)] = ("result",)
-
-    not_built: ClassVar[Mapping[str, str]] = {
-        "send=payload": "backfill of payloads is not built yet; send: [result]",
-        "when": "conditional uplink rules are not built yet; the one rule is {send: [result]}",
-        "every": "sampling uplink rules are not built yet; the one rule is {send: [result]}",
-        "priority": "priorities by rule are not built yet; set priority on the stream",
-    }
-
-
-class UplinkConfig(Block):
-    """What goes up for frames that were not answered far."""
-
-    rules: Annotated[tuple[UplinkRule, ...], Field(strict=False, min_length=1, max_length=1)] = (
-        UplinkRule(),
+    on_full: Literal["coarsen", "evict"] = Field(
+        "coarsen",
+        description="lowest priority first, oldest first, counted; coarsen: all pictures before any result",
     )
-
-    not_built: ClassVar[Mapping[str, str]] = {
-        "archive": "archiving pictures is not built yet; leave archive out",
-    }
+    keep: AroundConfig | None = Field(
+        None, description="pictures around an event too; left out: only those the rules of uplink send"
+    )
 
 
 class PipelineConfig(Block):
@@ -210,6 +190,7 @@ class PipelineConfig(Block):
             faults.append((("labels",), "a label is given twice"))
         faults += self._label_map_faults()
         faults += self._rule_faults()
+        faults += uplink_faults(self.uplink, self.outbox.keep, self.labels)
         faults += name_faults([(sink.kind, sink) for sink in self.sinks])
         if self.scheduler.duplicate is not None and len(self.links) < 2:
             faults.append((("scheduler", "duplicate"), "needs a second link to send a frame over"))
@@ -261,7 +242,7 @@ def load_pipeline(path: Path | str, overrides: Sequence[str] = ()) -> PipelineCo
 
 def warnings(config: PipelineConfig) -> list[str]:
     """What is allowed and probably not meant, one sentence each."""
-    said = unencrypted(config.sinks)
+    said = [*unencrypted(config.sinks), *uplink_warnings(config.uplink, has_link=bool(config.links))]
     urls = [link.url for link in config.links.values()]
     for url in dict.fromkeys(url for url in urls if urls.count(url) > 1):
         names = " and ".join(name for name, link in config.links.items() if link.url == url)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from edge.answers import AnswerDesk
+from edge.archive.archivist import Archivist
 from edge.counters import Counters
 from edge.enactor import Enactor
 from edge.encoder import Encoded
@@ -52,6 +53,7 @@ class Dispatcher(threading.Thread):
         counters: Counters,
         clock_us: Callable[[], int],
         tracking: Tracking | None = None,
+        archive: Archivist | None = None,
     ) -> None:
         super().__init__(name="dispatcher", daemon=True)
         self.scheduler = scheduler
@@ -89,6 +91,7 @@ class Dispatcher(threading.Thread):
             pending=self._pending,
             clock_us=clock_us,
             tracking=tracking,
+            archive=archive,
         )
 
     # -- reports from other threads -----------------------------------------------------------------------

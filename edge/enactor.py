@@ -5,8 +5,10 @@ Owned by the dispatcher thread, like everything it is given. An action that fail
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from edge.answers import AnswerDesk
+from edge.archive.archivist import Archivist
 from edge.counters import Counters
 from edge.far_ports import FarPorts
 from edge.near import NearRunner
@@ -18,7 +20,7 @@ from edge.scheduling.scheduler import Scheduler
 from edge.track_runner import TrackRun
 from edge.tracking import Tracking, give_honestly
 from edge.unasked import Unasked
-from pipelines.result import AnsweredBy, Status
+from pipelines.result import AnsweredBy, Record, Status
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +42,10 @@ class Enactor:
         pending: dict[Key, Pending],
         clock_us: Callable[[], int],
         tracking: Tracking | None = None,
+        archive: Archivist | None = None,
     ) -> None:
         self.scheduler = scheduler
+        self._archive = archive
         self.far = far
         self._tracking = tracking
         self.counters = counters
@@ -127,7 +131,7 @@ class Enactor:
 
     def _record(self, pending: Pending) -> None:
         give_honestly(pending)
-        record = self._desk.record(pending, self.scheduler)
+        record = self._ruled(pending, self._desk.record(pending, self.scheduler))
         pending.recorded = True
         pending.recorded_on_time = record.on_time
         self._outbox.append(record)
@@ -142,12 +146,24 @@ class Enactor:
         self.counters.answer(answer)
         self.counters.uncommitted += not committed
         if pending.give is not None and not pending.give.hold:
-            self._outbox.far_answered(self._desk.as_record(answer))
+            record = self._desk.as_record(answer)
+            self._outbox.far_answered(record)
+            if self._archive is not None:
+                self._archive.passed(record, pending.frame)
         elif not pending.recorded or answer.on_time != pending.recorded_on_time:
             # The tracker was not done in time, or the commit crossed the deadline: the cloud must not say otherwise.
             # It replaces the first.
-            self._outbox.append(self._desk.as_record(answer))
+            self._outbox.append(self._ruled(pending, self._desk.as_record(answer)))
         self._outbox.settled(*key)
+
+    def _ruled(self, pending: Pending, record: Record) -> Record:
+        """The record as the rules of the uplink rank it; they are asked once per frame."""
+        if self._archive is None:
+            return record
+        if pending.verdict is None:
+            pending.verdict = self._archive.judge(record, pending.frame)
+        priority = pending.verdict.priority
+        return record if priority is None else replace(record, priority=priority)
 
     def _late_far(self, stream: str, seq: int) -> None:
         if not stream:

@@ -21,7 +21,7 @@ from edge.scheduling.actions import Action, SendFrame
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
-from pipelines.result import Priority
+from pipelines.result import AnsweredBy, Priority
 from protos.wire import bulk, live, session
 from protos.wire.live import Result
 from protos.wire.messages import ToWorker
@@ -84,6 +84,11 @@ class FarPort:
         """Connected, in budget, and why not: cheap enough to be asked after every event."""
         breaker = self._way.breaker
         return (breaker.connected, breaker.in_budget, self.degraded or breaker.reason)
+
+    @property
+    def offloads(self) -> tuple[int, int]:
+        """Frames sent far and far answers given so far, over all links."""
+        return (self._counters.offloaded, self._counters.answered[AnsweredBy.FAR])
 
     def sight(self, now_us: int) -> LinkSight:
         """The link at this moment."""
@@ -264,6 +269,8 @@ class FarPort:
                     self._bulk.settled(ack.batches, now_us)
                 else:
                     self._outbox.acked_live(ack)
+            case bulk.Need() as need:
+                self._outbox.needed(need)
             case session.Error() as error:
                 log.warning("link %s: the worker says: %s", self.name, error.text)
             case _:

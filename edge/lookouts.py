@@ -38,6 +38,7 @@ class Lookouts:
             Lookout(port, link_log=None if write_link is None else LinkLog(write=write_link))
             for port in ports
         ]
+        self._ports = ports
         self._words = {port.name: LinkWords(near=near) for port in ports}
         self.sights: Sequence[LinkSight] = ()
 
@@ -55,9 +56,12 @@ class Lookouts:
             self._scheduler.spent(link, size_bytes, now_us)
         for sight in sights:
             if sight.link == self._bulk.current:
+                offloaded, far = self._ports[0].offloads
                 self._outbox.observe_live(
                     in_flight_bytes=sight.in_flight_bytes,
                     over_budget=not sight.in_budget,
                     bytes_per_s=sight.bytes_per_us * 1e6,
                     queueing_us=sight.queueing_us,
+                    offloaded=offloaded,
+                    far=far,
                 )

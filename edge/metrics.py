@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from edge.capture.state import StreamState
 from edge.latency import BOUNDS_US
 from edge.link_metrics import families
+from edge.outbox.stats import OutboxStats
 from edge.sinks.gauges import queue_metrics
 from edge.vitals import Vitals
 
@@ -104,6 +105,25 @@ class _VitalsCollector(Collector):
             latency.add_metric((by.value,), buckets, sum_value=histogram.sum_us / 1e6)
         yield latency
 
+    def _payloads(self, box: OutboxStats) -> Iterator[Metric]:
+        yield _gauge(
+            "outbox_payloads", "Pictures on disk that the cloud does not have.", box.payloads_pending
+        )
+        yield _gauge("outbox_payload_bytes", "What they take of the bytes of the outbox.", box.payload_bytes)
+        yield _counter("outbox_payloads_committed", "Pictures committed.", box.payloads_committed)
+        yield _counter("outbox_payloads_acked", "Pictures the cloud keeps, or had.", box.payloads_acked)
+        yield _counters(
+            "outbox_payloads_evicted",
+            "Pictures given up, by the bound they met.",
+            ("reason",),
+            box.payloads_evicted,
+        )
+        yield _counter("outbox_payloads_refused", "Pictures the cloud never takes.", box.payloads_refused)
+        yield _counter(
+            "outbox_payloads_set_aside", "Pictures damaged, or in a damaged file.", box.payloads_set_aside
+        )
+        yield _counter("outbox_payloads_lost", "Pictures that nothing could take.", box.payloads_lost)
+
     def _outbox(self, v: Vitals) -> Iterator[Metric]:
         box = v.outbox
         yield _gauge("outbox_rows", "Records on disk that the cloud has not acknowledged.", box.pending)
@@ -137,6 +157,7 @@ class _VitalsCollector(Collector):
         yield _gauge(
             "outbox_commit_p99_seconds", "Answer to commit, of the last 500 commits.", box.commit_p99_us / 1e6
         )
+        yield from self._payloads(box)
         yield _gauge("outbox_failing", "1 while the disk refuses to take records.", bool(box.last_error))
 
     def _sinks(self, v: Vitals) -> Metric:

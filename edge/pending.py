@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from edge.archive.rules import Verdict
 from edge.near import NearRun
 from edge.scheduling.actions import Give
 from edge.track_runner import TrackRun
@@ -15,7 +16,7 @@ class Pending:
     """Times in µs of the gateway's monotonic clock, 0 = has not happened. `priority` is that of the moment it was
     accepted; `rung` the one its payload was ordered at last, an index into the ladder, None = not ordered; `sent_over`
     says over which links it went, and when. `recorded`: the outbox was given its record; `track_ordered`: the tracker
-    was asked, `track` what it said."""
+    was asked, `track` what it said; `verdict`: what the uplink rules said of it, once they were asked."""
 
     frame: Frame
     deadline_us: int
@@ -36,6 +37,7 @@ class Pending:
     recorded_on_time: bool = False
     track_ordered: bool = False
     track: TrackRun | None = None
+    verdict: Verdict | None = None
     sent_over: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -25,6 +25,8 @@ def broken_promises(
         broken.append(f"{-unaccounted} frames ended more than once")
     if outbox.balance != 0:
         broken.append("the outbox law does not add up")
+    if outbox.payload_balance != 0:
+        broken.append("the outbox law of the payloads does not add up")
     left = outbox.uncommitted + outbox.far_pending + outbox.outcomes_pending
     if left or outbox.lost or not kept:
         why = f" ({outbox.last_error})" if outbox.last_error else ""

@@ -24,7 +24,7 @@ def summary_of(
     far = dispatcher.far
     return {
         **dispatcher.counters.summary(pending=dispatcher.pending_frames + in_slots),
-        "outbox": {**asdict(outbox), "adds_up": outbox.balance == 0},
+        "outbox": {**asdict(outbox), "adds_up": outbox.balance == outbox.payload_balance == 0},
         "sinks": {sink.name: sink.summary() for sink in sinks},
         "links": {} if far is None else {port.name: port.sight(now_us).as_summary() for port in far},
         "tracker": None if dispatcher.tracking is None else dispatcher.tracking.runner.counts._asdict(),

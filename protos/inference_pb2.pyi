@@ -179,16 +179,18 @@ class Model(_message.Message):
     def __init__(self, name: _Optional[str] = ..., sha256: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ..., input_width_px: _Optional[int] = ..., input_height_px: _Optional[int] = ...) -> None: ...
 
 class Limits(_message.Message):
-    __slots__ = ("message_bytes", "picture_px", "decompressed_bytes", "batch_records")
+    __slots__ = ("message_bytes", "picture_px", "decompressed_bytes", "batch_records", "payload_bytes")
     MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     PICTURE_PX_FIELD_NUMBER: _ClassVar[int]
     DECOMPRESSED_BYTES_FIELD_NUMBER: _ClassVar[int]
     BATCH_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
     message_bytes: int
     picture_px: int
     decompressed_bytes: int
     batch_records: int
-    def __init__(self, message_bytes: _Optional[int] = ..., picture_px: _Optional[int] = ..., decompressed_bytes: _Optional[int] = ..., batch_records: _Optional[int] = ...) -> None: ...
+    payload_bytes: int
+    def __init__(self, message_bytes: _Optional[int] = ..., picture_px: _Optional[int] = ..., decompressed_bytes: _Optional[int] = ..., batch_records: _Optional[int] = ..., payload_bytes: _Optional[int] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("frames", "bytes")
@@ -417,22 +419,32 @@ class Ack(_message.Message):
     def __init__(self, records: _Optional[_Iterable[_Union[RecordRange, _Mapping]]] = ..., payloads: _Optional[_Iterable[_Union[FrameId, _Mapping]]] = ..., batches: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class HavePayload(_message.Message):
-    __slots__ = ("id", "sha256", "size_bytes", "encoding")
+    __slots__ = ("id", "sha256", "size_bytes", "encoding", "source_width_px", "source_height_px", "priority", "hard")
     ID_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     ENCODING_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_WIDTH_PX_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_HEIGHT_PX_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    HARD_FIELD_NUMBER: _ClassVar[int]
     id: FrameId
     sha256: bytes
     size_bytes: int
     encoding: Encoding
-    def __init__(self, id: _Optional[_Union[FrameId, _Mapping]] = ..., sha256: _Optional[bytes] = ..., size_bytes: _Optional[int] = ..., encoding: _Optional[_Union[Encoding, _Mapping]] = ...) -> None: ...
+    source_width_px: int
+    source_height_px: int
+    priority: int
+    hard: bool
+    def __init__(self, id: _Optional[_Union[FrameId, _Mapping]] = ..., sha256: _Optional[bytes] = ..., size_bytes: _Optional[int] = ..., encoding: _Optional[_Union[Encoding, _Mapping]] = ..., source_width_px: _Optional[int] = ..., source_height_px: _Optional[int] = ..., priority: _Optional[int] = ..., hard: _Optional[bool] = ...) -> None: ...
 
 class Have(_message.Message):
-    __slots__ = ("payloads",)
+    __slots__ = ("payloads", "have")
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    HAVE_FIELD_NUMBER: _ClassVar[int]
     payloads: _containers.RepeatedCompositeFieldContainer[HavePayload]
-    def __init__(self, payloads: _Optional[_Iterable[_Union[HavePayload, _Mapping]]] = ...) -> None: ...
+    have: int
+    def __init__(self, payloads: _Optional[_Iterable[_Union[HavePayload, _Mapping]]] = ..., have: _Optional[int] = ...) -> None: ...
 
 class Want(_message.Message):
     __slots__ = ("index", "offset_bytes")
@@ -442,11 +454,23 @@ class Want(_message.Message):
     offset_bytes: int
     def __init__(self, index: _Optional[int] = ..., offset_bytes: _Optional[int] = ...) -> None: ...
 
+class Refusal(_message.Message):
+    __slots__ = ("index", "text")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    text: str
+    def __init__(self, index: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
+
 class Need(_message.Message):
-    __slots__ = ("wants",)
+    __slots__ = ("wants", "have", "refusals")
     WANTS_FIELD_NUMBER: _ClassVar[int]
+    HAVE_FIELD_NUMBER: _ClassVar[int]
+    REFUSALS_FIELD_NUMBER: _ClassVar[int]
     wants: _containers.RepeatedCompositeFieldContainer[Want]
-    def __init__(self, wants: _Optional[_Iterable[_Union[Want, _Mapping]]] = ...) -> None: ...
+    have: int
+    refusals: _containers.RepeatedCompositeFieldContainer[Refusal]
+    def __init__(self, wants: _Optional[_Iterable[_Union[Want, _Mapping]]] = ..., have: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ...) -> None: ...
 
 class Record(_message.Message):
     __slots__ = ("id", "answered_by", "status", "late_far", "captured_unix_us", "age_us", "latency_us", "on_time", "priority", "detections", "model", "model_sha256", "timing_us")
@@ -508,14 +532,16 @@ class Gap(_message.Message):
     def __init__(self, run: _Optional[bytes] = ..., stream: _Optional[str] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., reason: _Optional[_Union[GapReason, str]] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("index", "offset_bytes", "data")
+    __slots__ = ("index", "offset_bytes", "data", "have")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     OFFSET_BYTES_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
+    HAVE_FIELD_NUMBER: _ClassVar[int]
     index: int
     offset_bytes: int
     data: bytes
-    def __init__(self, index: _Optional[int] = ..., offset_bytes: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+    have: int
+    def __init__(self, index: _Optional[int] = ..., offset_bytes: _Optional[int] = ..., data: _Optional[bytes] = ..., have: _Optional[int] = ...) -> None: ...
 
 class BulkBatch(_message.Message):
     __slots__ = ("batch", "records_zstd", "records_bytes", "chunks", "gaps")

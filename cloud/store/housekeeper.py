@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from cloud.store.part_folder import PartFolder
 from cloud.store.payload_folder import SHARDS
 from cloud.store.payloads import Payloads
 from cloud.store.retention import Calendar, Retention
@@ -17,6 +18,7 @@ log = logging.getLogger(__name__)
 
 _REST_S = 30.0
 _BREATH_S = 0.1
+_PART_LEFT_S = 24 * 3600.0
 
 
 class Housekeeper:
@@ -30,9 +32,11 @@ class Housekeeper:
         keep_us: int | None,
         clock_us: Callable[[], int],
         unix_us: Callable[[], int],
+        parts: PartFolder | None = None,
     ) -> None:
         self._retention = retention
         self._payloads = payloads
+        self._parts = parts
         self._keep_us = keep_us
         self._clock_us = clock_us
         self._unix_us = unix_us
@@ -61,6 +65,8 @@ class Housekeeper:
             more |= self._payloads.trim()
             self._payloads.tidy(SHARDS[self._shard], now_unix_s=self._unix_us() / 1e6)
             self._shard = (self._shard + 1) % len(SHARDS)
+        if self._parts is not None:
+            self._parts.clear_untouched_since(self._unix_us() / 1e6 - _PART_LEFT_S)
         return more
 
     def _prune(self, keep_us: int) -> bool:

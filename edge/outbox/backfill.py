@@ -1,7 +1,8 @@
 """Sends what the outbox keeps, as the pacing allows, and notes what the cloud has taken.
 
 Stored records go by priority, then age; outcomes of far answers and gaps ride along, or go alone when they have
-waited long enough. Nothing is removed here: numbers that were acknowledged are handed to the next commit.
+waited long enough. Payloads go when no record is left to go. Nothing is removed here: numbers that were acknowledged are
+handed to the next commit.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,12 +10,13 @@ from collections.abc import Callable, Sequence
 from edge.links.base import Sent
 from edge.outbox.memory import Held, HeldRecords
 from edge.outbox.pacing import LARGE_BYTES, Pacing
-from edge.outbox.store import Key, OutboxStore, StoredGap
+from edge.outbox.payload_uplink import Message, PayloadUplink
+from edge.outbox.store import Changes, Key, OutboxStore, StoredGap
 from edge.outbox.uplink import Uplink, with_age
 from pipelines.errors import Rejected, Retryable
 from pipelines.result import Record
 from protos.wire import records as wire_records
-from protos.wire.bulk import Ack, BulkBatch
+from protos.wire.bulk import Ack
 from protos.wire.session import Limits
 
 BATCH_RECORDS = 256
@@ -39,7 +41,7 @@ class Backfill:
         *,
         store: OutboxStore,
         agent: str,
-        send: Callable[[BulkBatch], Sent],
+        send: Callable[[Message], Sent],
         held: HeldRecords,
         outcomes: HeldRecords,
     ) -> None:
@@ -49,6 +51,7 @@ class Backfill:
         self._held = held
         self._outcomes = outcomes
         self._uplink = Uplink()
+        self.payloads = PayloadUplink(store, agent=agent)
         self._limits: Limits | None = None
         self._not_before_us = 0
         self.pacing = Pacing()
@@ -66,16 +69,21 @@ class Backfill:
         self.pacing.reachable(connected=connected, now_us=now_us)
         self._limits = limits if limits is not None else self._limits
         self._not_before_us = now_us
+        self.payloads.reachable(limits.payload_bytes if connected and limits else 0, now_us)
 
     def dropped(self, batch: int, now_us: int) -> None:
         """The link could not hand an accepted batch to the network."""
         self._uplink.dissolve(batch)
+        self.payloads.dropped(batch, now_us)
         self._not_before_us = now_us + SEND_AGAIN_US
 
-    def acked(self, ack: Ack) -> list[Key]:
+    def acked(self, ack: Ack, now_us: int) -> list[Key]:
         """Note what the cloud has; the records that it took from memory before any store had them."""
         uncommitted: list[Key] = []
+        self.payloads.acked(ack.payloads, now_us)
         for batch in ack.batches:
+            if (piece := self.payloads.acked_batch(batch, now_us)) is not None:
+                self.pacing.crossed(*piece)
             carried = self._uplink.acked(batch)
             if carried is None:
                 continue
@@ -91,13 +99,34 @@ class Backfill:
     @property
     def has_news(self) -> bool:
         """Whether there is something for the next commit."""
-        return bool(self.acknowledged or self.acknowledged_gaps or self.unreadable)
+        return bool(self.news())
+
+    def news(self) -> Changes:
+        """What leaves the store with the next commit."""
+        return Changes(
+            acknowledged=frozenset(self.acknowledged),
+            unreadable=frozenset(self.unreadable),
+            acknowledged_gaps=frozenset(self.acknowledged_gaps),
+            acknowledged_payloads=frozenset(self.payloads.acknowledged),
+            refused_payloads=frozenset(self.payloads.refused),
+            unreadable_payloads=frozenset(self.payloads.unreadable),
+        )
+
+    def figures(self) -> dict[str, int]:
+        """What was sent and what would go, by the names `OutboxStats` has for it."""
+        return {
+            "sent_uncommitted": self.sent_uncommitted,
+            "batches_sent": self.batches_sent,
+            "bytes_sent": self.bytes_sent,
+            "payloads_waiting": self.payloads_left(),
+        }
 
     def committed(self) -> None:
         """What was acknowledged is out of the store."""
         self.acknowledged.clear()
         self.acknowledged_gaps.clear()
         self.unreadable.clear()
+        self.payloads.committed()
 
     def carries(self, key: Key) -> bool:
         return self._uplink.carries(key)
@@ -120,10 +149,50 @@ class Backfill:
         `at_once`: outcomes do not wait for company. `store_fails`: held records go up from memory. May raise
         Retryable when the store cannot be read.
         """
-        if self._uplink.dissolve_overdue(now_us):
+        if self._uplink.dissolve_overdue(now_us) | self.payloads.overdue(now_us):
             self.on_overdue()
         if not self.pacing.connected:
             return None
+        due_us = self._turn_records(now_us, at_once=at_once, store_fails=store_fails)
+        if store_fails or self._stored_left():
+            return due_us
+        return min((t for t in (due_us, self._turn_payloads(now_us)) if t is not None), default=None)
+
+    def _turn_payloads(self, now_us: int) -> int | None:
+        while now_us >= self._not_before_us:
+            if not self.payloads_left():
+                return None
+            allowance_bytes = self.pacing.payload_allowance_bytes(now_us)
+            if allowance_bytes == 0:
+                return max(self.pacing.payload_due_us(now_us), now_us + 1000)
+            message = self.payloads.next(
+                allowance_bytes=allowance_bytes,
+                message_bytes=self._message_bytes,
+                number=self._uplink.number,
+                now_us=now_us,
+            )
+            if message is None:
+                return self.payloads.due_us()
+            if self._send(message) is not Sent.ACCEPTED:
+                self.payloads.not_sent(message, now_us)
+                self._not_before_us = now_us + SEND_AGAIN_US
+                break
+            size_bytes = self.payloads.sent(message, now_us)
+            self.pacing.sent(size_bytes, now_us)
+            self.pacing.pause.sent(now_us)
+            self.bytes_sent += size_bytes
+        return self._not_before_us
+
+    def payloads_left(self) -> int:
+        """Payloads in the store that the present worker would take."""
+        return self.payloads.waiting(self._store.ledger().payloads_pending)
+
+    @property
+    def _message_bytes(self) -> int:
+        most_bytes = LARGE_BYTES if self._limits is None else self._limits.message_bytes
+        return min(LARGE_BYTES, most_bytes - MESSAGE_SLACK_BYTES)
+
+    def _turn_records(self, now_us: int, *, at_once: bool, store_fails: bool) -> int | None:
         while self._uplink.has_room:
             if now_us < self._not_before_us:
                 return self._not_before_us

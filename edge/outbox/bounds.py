@@ -12,10 +12,12 @@ GAP_BYTES = 96
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """`max_bytes` of rows, and the uptime a row may age before it is given up."""
+    """`max_bytes` of rows, and the uptime a row may age before it is given up. `coarsen`: payloads go before any record
+    does; else a payload goes before the records of its own priority."""
 
     max_bytes: int = 1 << 30
     max_age_us: int = 72 * 3600 * 1_000_000
+    coarsen: bool = True
 
     def __post_init__(self) -> None:
         if self.max_bytes < 4096 or self.max_age_us <= 0:
@@ -27,7 +29,8 @@ class Ledger:
     """The law as numbers: `committed = acked + pending + evicted_age + evicted_bytes + set_aside`.
 
     `pending` and `gaps` are counted rows, the others are written with each transaction; `set_aside_files`
-    counts damaged files, of which `set_aside` records are known. `uptime_us` is the age clock: uptime
+    counts damaged files, of which `set_aside` records are known. Payloads have the same law of their own; `refused` are
+    those the cloud will never take, `payload_bytes` is their part of `bytes`. `uptime_us` is the age clock: uptime
     accumulated over all starts. `flash_bytes_written` is what went to the WAL and from it to the file.
     """
 
@@ -43,6 +46,14 @@ class Ledger:
     bytes: int = 0
     uptime_us: int = 0
     flash_bytes_written: int = 0
+    payloads_committed: int = 0
+    payloads_acked: int = 0
+    payloads_pending: int = 0
+    payloads_evicted_age: int = 0
+    payloads_evicted_bytes: int = 0
+    payloads_refused: int = 0
+    payloads_set_aside: int = 0
+    payload_bytes: int = 0
 
     @property
     def evicted(self) -> dict[str, int]:
@@ -53,6 +64,17 @@ class Ledger:
         """0 when the law holds."""
         gone = self.acked + self.evicted_age + self.evicted_bytes + self.set_aside
         return self.committed - gone - self.pending
+
+    @property
+    def payloads_evicted(self) -> dict[str, int]:
+        return {"age": self.payloads_evicted_age, "bytes": self.payloads_evicted_bytes}
+
+    @property
+    def payload_balance(self) -> int:
+        """0 when the law of the payloads holds."""
+        evicted = self.payloads_evicted_age + self.payloads_evicted_bytes
+        gone = self.payloads_acked + evicted + self.payloads_refused + self.payloads_set_aside
+        return self.payloads_committed - gone - self.payloads_pending
 
 
 @dataclass(slots=True)

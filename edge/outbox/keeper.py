@@ -16,13 +16,15 @@ from edge.outbox.backfill import OUTCOMES_EVERY_US, Backfill
 from edge.outbox.gaps import GapRanges
 from edge.outbox.marks import Marks, interrupted
 from edge.outbox.memory import Held, Pools, key_of
+from edge.outbox.payload_pool import PayloadPool
+from edge.outbox.payload_uplink import Message
 from edge.outbox.stats import OutboxStats
 from edge.outbox.store import Changes, OutboxStore
 from pipelines.errors import Retryable
 from pipelines.frame import FrameId
 from pipelines.result import GapReason, Record
 from pipelines.windows import SampleWindow
-from protos.wire.bulk import Ack, BulkBatch
+from protos.wire.bulk import Ack
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +48,7 @@ class Keeper:
         run: bytes,
         clock_us: Callable[[], int],
         on_committed: Callable[[FrameId], None],
-        send: Callable[[BulkBatch], Sent],
+        send: Callable[[Message], Sent],
         grace_us: int,
         max_memory_records: int,
     ) -> None:
@@ -62,6 +64,7 @@ class Keeper:
         self.backfill = Backfill(
             store=store, agent=agent, send=send, held=self._held, outcomes=self._pools.outcomes
         )
+        self.payloads = PayloadPool(store)
         self._group = COMMIT_AT_MOST
         self._previous_ended = False
         self._flush = False
@@ -111,9 +114,9 @@ class Keeper:
         for run, stream, seq in self._pools.far_acked(ack.records, now_us):
             self._explained(run, stream, seq)
 
-    def acked_bulk(self, ack: Ack) -> None:
+    def acked_bulk(self, ack: Ack, now_us: int) -> None:
         """The worker's store has all that these batches carried, and exactly that is forgotten."""
-        for run, stream, seq in self.backfill.acked(ack):
+        for run, stream, seq in self.backfill.acked(ack, now_us):
             self._explained(run, stream, seq)
 
     def captured(self, stream: str, seq: int) -> None:
@@ -137,6 +140,8 @@ class Keeper:
             self.commit(now_us)
         if self._backoff_us:
             self._drop_excess(now_us)
+        elif not self._held:
+            self.payloads.commit(now_us)
         self._sync(now_us)
         send_us: int | None = now_us + RETRY_FIRST_US
         try:
@@ -165,12 +170,10 @@ class Keeper:
             return False
         if self._backoff_us:
             log.warning("the outbox writes again")
-        self._backoff_us = 0
+        self._backoff_us, self._last_error = 0, ""
         self._group = min(2 * self._group, COMMIT_AT_MOST)
-        self._last_error = ""
         self._last_commit_us = now_us
-        if self._unsynced_us is None:
-            self._unsynced_us = now_us
+        self._unsynced_us = now_us if self._unsynced_us is None else self._unsynced_us
         self._marks.due = False
         self.backfill.committed()
         if changes.gaps:
@@ -184,12 +187,12 @@ class Keeper:
         return True
 
     def finish(self, now_us: int) -> bool:
-        """Everything into the store, marks exact; False if the store fails for now."""
+        """Everything into the store, marks exact; False if it fails for now."""
         self._pools.hold_all()
         while len(self._held) > self._group:
             if not self.commit(now_us):
                 return False
-        return self.commit(now_us, exact=True)
+        return self.commit(now_us, exact=True) and self.payloads.commit_all(now_us)
 
     def stats(self) -> OutboxStats:
         return OutboxStats.of(
@@ -197,13 +200,13 @@ class Keeper:
             ranges=len(self._ranges),
             uncommitted=len(self._held),
             lost=self._lost,
-            sent_uncommitted=self.backfill.sent_uncommitted,
             far_pending=len(self._pools.far),
             outcomes_pending=len(self._pools.outcomes),
-            batches_sent=self.backfill.batches_sent,
-            bytes_sent=self.backfill.bytes_sent,
             commit_p99_us=int(self._durations.quantile(0.99, 0) or 0),
-            last_error=self._last_error,
+            last_error=self._last_error or self.payloads.last_error,
+            payloads_uncommitted=len(self.payloads),
+            payloads_lost=self.payloads.lost,
+            **self.backfill.figures(),
         )
 
     # -- inside -------------------------------------------------------------------------------------------
@@ -226,22 +229,22 @@ class Keeper:
         for gap in gaps:
             for seq in range(gap.first, gap.last + 1):
                 self._marks.explained(gap.stream, seq)
-        return Changes(
+        return replace(
+            backfill.news(),
             entries=[held.entry(now_us) for held in going],
-            acknowledged=frozenset(backfill.acknowledged),
-            unreadable=frozenset(backfill.unreadable),
             gaps=gaps,
-            acknowledged_gaps=frozenset(backfill.acknowledged_gaps),
             marks=self._marks.watermarks(exact=exact),
         )
 
     def _make_room(self, changes: Changes | None, now_us: int) -> None:
-        """On a full disk: let go of what the cloud has, and try fewer records the next time."""
+        """On a full disk: let go of what the cloud has and of payloads, and try fewer records the next time."""
         self._group = max(1, self._group // 8)
         if changes is None or not changes.entries:
             return
         try:
-            self._store.commit(replace(changes, entries=(), gaps=(), marks=()), now_us)
+            room_bytes = sum(entry.bytes for entry in changes.entries)
+            less = replace(changes, entries=(), gaps=(), marks=(), room_for_bytes=room_bytes)
+            self._store.commit(less, now_us)
         except Retryable:
             return
         self.backfill.committed()
@@ -282,12 +285,7 @@ class Keeper:
             self._unsynced_us = None
 
     def _due_us(self, now_us: int, send_us: int | None) -> int:
-        due = [now_us + IDLE_US]
-        if send_us is not None:
-            due.append(send_us)
-        expire_us = self._pools.due_us(carried=self.backfill.carries)
-        if expire_us is not None:
-            due.append(expire_us)
+        due = [now_us + IDLE_US, send_us, self._pools.due_us(carried=self.backfill.carries)]
         if self._ranges.since_us is not None:
             due.append(self._ranges.since_us + GAPS_EVERY_US)
         if self._unsynced_us is not None:
@@ -296,4 +294,6 @@ class Keeper:
             due.append(self._retry_us)
         elif len(self._held) > 0 or self.backfill.unreadable or self._marks.due:
             due.append(now_us)
-        return max(min(due), now_us)
+        else:
+            due.append(self.payloads.due_us)
+        return max(min(t for t in due if t is not None), now_us)

@@ -3,8 +3,10 @@
 Sans-IO; times are µs of the monotonic clock. Backfill depends on reachability, not on the round-trip band.
 In budget a chunk goes while nothing of the live lane is in flight or its queueing is at most 10 ms; over
 budget, where no live frame is sent, it takes at most 80 % of the goodput. Whatever the link does, a small
-chunk goes every 5 s while the worker can be reached.
+chunk goes every 5 s while the worker can be reached. Payloads are paused besides while they cost far answers.
 """
+
+from edge.outbox.pause import PauseRule
 
 SHARE = 0.8
 QUEUEING_US = 10_000
@@ -24,17 +26,21 @@ class Pacing:
         self._connected = False
         self._in_flight_bytes = 0
         self._over_budget = False
-        self._bytes_per_s = UNKNOWN_BYTES_PER_S
+        self._live_bytes_per_s = 0.0
+        self._own_bytes_per_s = UNKNOWN_BYTES_PER_S  # by what crossed this lane, while no live frame tells
         self._queueing_us = 0
         self._observed_us: int | None = None
         self._free_us = 0  # when what was sent will have crossed at our share
         self._last_us: int | None = None
+        self.pause = PauseRule()
 
     @property
     def connected(self) -> bool:
         return self._connected
 
     def reachable(self, *, connected: bool, now_us: int) -> None:
+        if connected:
+            self._own_bytes_per_s = UNKNOWN_BYTES_PER_S  # it may be another link
         if connected and not self._connected:
             self._free_us = now_us
             self._last_us = now_us
@@ -52,7 +58,7 @@ class Pacing:
         """What the live lane saw last; `bytes_per_s` 0 while the bandwidth is unknown."""
         self._in_flight_bytes = in_flight_bytes
         self._over_budget = over_budget
-        self._bytes_per_s = bytes_per_s if bytes_per_s > 0 else UNKNOWN_BYTES_PER_S
+        self._live_bytes_per_s = bytes_per_s
         self._queueing_us = queueing_us
         self._observed_us = now_us
 
@@ -60,12 +66,32 @@ class Pacing:
         """How large a chunk may go now; 0 for none."""
         if not self._connected:
             return 0
-        starved = self._last_us is not None and now_us - self._last_us >= AT_LEAST_EVERY_US
         if now_us >= self._free_us and self._idle(now_us):
             live = self._observed_us is not None and now_us - self._observed_us < STALE_US
             span_us = GAP_US if live and not self._over_budget else STRETCH_US
             return min(LARGE_BYTES, max(SMALL_BYTES, int(self._bytes_per_s * SHARE * span_us / 1e6)))
-        return SMALL_BYTES if starved else 0
+        return SMALL_BYTES if self._starved(now_us) else 0
+
+    def crossed(self, size_bytes: int, took_us: int) -> None:
+        """What was sent is acknowledged: the link carries at least so much."""
+        if took_us > 0:
+            self._own_bytes_per_s = (self._own_bytes_per_s + size_bytes / took_us * 1e6) / 2
+
+    @property
+    def _bytes_per_s(self) -> float:
+        return self._live_bytes_per_s if self._live_bytes_per_s > 0 else self._own_bytes_per_s
+
+    def payload_allowance_bytes(self, now_us: int) -> int:
+        """How large a piece of a payload may go now; 0 for none."""
+        allowance_bytes = self.allowance_bytes(now_us)
+        if now_us < self.pause.until_us and not self._starved(now_us):
+            return 0
+        return min(allowance_bytes, SMALL_BYTES) if now_us < self.pause.until_us else allowance_bytes
+
+    def payload_due_us(self, now_us: int) -> int:
+        """As `due_us`, for a piece of a payload."""
+        starved_us = (now_us if self._last_us is None else self._last_us) + AT_LEAST_EVERY_US
+        return min(max(self.due_us(now_us), self.pause.until_us), max(starved_us, now_us))
 
     def sent(self, size_bytes: int, now_us: int) -> None:
         """A chunk was handed to the link; the next waits until it has crossed at our share of the goodput."""
@@ -81,6 +107,9 @@ class Pacing:
             return now_us
         stale_us = now_us if self._observed_us is None else self._observed_us + STALE_US
         return min(starved_us, stale_us)
+
+    def _starved(self, now_us: int) -> bool:
+        return self._last_us is not None and now_us - self._last_us >= AT_LEAST_EVERY_US
 
     def _idle(self, now_us: int) -> bool:
         if self._observed_us is None or now_us - self._observed_us >= STALE_US:

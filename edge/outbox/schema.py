@@ -9,12 +9,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from edge.outbox.payload_rows import TABLE as _PAYLOADS
 from pipelines.errors import ConfigError
 
-FORMAT = 1
 FILE_NAME = "outbox.db"
 
-LEDGER_COLUMNS = (
+_FORMAT_1_COLUMNS = (
     "committed",
     "acked",
     "evicted_age",
@@ -27,9 +27,20 @@ LEDGER_COLUMNS = (
     "flash_bytes_written",
     "next_number",
 )
+PAYLOAD_COLUMNS = (
+    "payloads_committed",
+    "payloads_acked",
+    "payloads_evicted_age",
+    "payloads_evicted_bytes",
+    "payloads_refused",
+    "payloads_set_aside",
+    "payload_bytes",
+)
+LEDGER_COLUMNS = _FORMAT_1_COLUMNS + PAYLOAD_COLUMNS
+"""What is written with every transaction; what else a ledger says is counted."""
 
 _TABLES = f"""
-CREATE TABLE ledger ({", ".join(f"{name} INTEGER NOT NULL DEFAULT 0" for name in LEDGER_COLUMNS)});
+CREATE TABLE ledger ({", ".join(f"{name} INTEGER NOT NULL DEFAULT 0" for name in _FORMAT_1_COLUMNS)});
 INSERT INTO ledger (next_number) VALUES (1);
 CREATE TABLE records (
     entry INTEGER PRIMARY KEY,  -- from ledger.next_number, never reused: a replaced record gets a new one
@@ -52,8 +63,14 @@ CREATE TABLE runs (
     settled INTEGER NOT NULL,   -- every seq up to it is recorded, or explained by a gap
     PRIMARY KEY (run, stream)
 ) WITHOUT ROWID;
-PRAGMA user_version = {FORMAT};
 """
+_COLUMNS_OF_PAYLOADS = "".join(
+    f"ALTER TABLE ledger ADD COLUMN {name} INTEGER NOT NULL DEFAULT 0;\n" for name in PAYLOAD_COLUMNS
+)
+_STEPS = (_TABLES, _PAYLOADS + _COLUMNS_OF_PAYLOADS)
+"""Each makes a file of its format out of one of the format before; an empty file takes them all."""
+FORMAT = len(_STEPS)
+"""1: records, gaps, runs. 2: payloads."""
 
 # A primary key or unique index that contradicts itself is damage too: our own statements cannot collide.
 _DAMAGE = frozenset(
@@ -110,9 +127,10 @@ def connect(path: Path, *, max_pages: int | None = None) -> sqlite3.Connection:
         db.execute("PRAGMA wal_autocheckpoint = 0")  # the store checkpoints by size, and counts what it wrote
         if max_pages is not None:
             db.execute(f"PRAGMA max_page_count = {int(max_pages)}")
-        if version == 0:
+        if version < FORMAT:
             # Inside one transaction: a kill between two CREATEs must not leave half a schema.
-            db.executescript(f"BEGIN IMMEDIATE;{_TABLES}COMMIT;")
+            steps = "".join(_STEPS[version:])
+            db.executescript(f"BEGIN IMMEDIATE;{steps}PRAGMA user_version = {FORMAT};COMMIT;")
     except BaseException:
         db.close()
         raise
@@ -137,15 +155,26 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     return db
 
 
+def read_ledger(db: sqlite3.Connection) -> dict[str, int] | None:
+    """The ledger's row, with 0 for what an older format has not; None when there is no row."""
+    found = db.execute("SELECT * FROM ledger")
+    names = [column[0] for column in found.description]
+    row = found.fetchone()
+    if row is None:
+        return None
+    said = dict(zip(names, row, strict=True))
+    return {name: said.get(name, 0) for name in LEDGER_COLUMNS}
+
+
 def salvage(path: Path) -> tuple[dict[str, int], list[tuple[bytes, str, int, int]]]:
     """What a damaged file still tells: its ledger and its runs (run, stream, reserved, settled); empty if nothing."""
     ledger: dict[str, int] = {}
     runs: list[tuple[bytes, str, int, int]] = []
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.2)) as db:
-            row = db.execute(f"SELECT {', '.join(LEDGER_COLUMNS)} FROM ledger").fetchone()
-            if row is not None and all(isinstance(value, int) for value in row):
-                ledger = dict(zip(LEDGER_COLUMNS, row, strict=True))
+            said = read_ledger(db)
+            if said is not None and all(isinstance(value, int) for value in said.values()):
+                ledger = said
             for run, stream, reserved, settled in db.execute(
                 "SELECT run, stream, reserved, settled FROM runs"
             ):

@@ -13,10 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from edge.outbox import schema
+from edge.outbox import payload_rows, schema
 from edge.outbox.bounds import Bounds, Ledger, Tally
+from edge.outbox.payload import StoredPayload
+from edge.outbox.store import PRIORITY_NUMBERS as PRIORITIES
 from edge.outbox.store import Changes, Key, Stored, StoredGap, Watermark, within
-from edge.outbox.transaction import PRIORITIES, Transaction
+from edge.outbox.transaction import Transaction
 from pipelines.errors import Retryable
 from pipelines.result import Gap, GapReason
 
@@ -93,6 +95,16 @@ class SqliteOutbox:
             return [_stored_gap(row) for row in rows if row[0] not in exclude][:limit]
 
         return self._guarded(read)
+
+    def payloads(self, *, limit: int, exclude: Collection[int] = ()) -> Sequence[StoredPayload]:
+        return self._guarded(
+            lambda db: payload_rows.peek(db, reversed(PRIORITIES), limit=limit, exclude=exclude)
+        )
+
+    def read_payload(self, number: int, *, offset_bytes: int, size_bytes: int) -> bytes | None:
+        return self._guarded(
+            lambda db: payload_rows.read(db, number, offset_bytes=offset_bytes, size_bytes=size_bytes)
+        )
 
     def runs(self) -> Sequence[Watermark]:
         def read(db: sqlite3.Connection) -> list[Watermark]:
@@ -171,26 +183,26 @@ class SqliteOutbox:
 
     def _load(self, db: sqlite3.Connection) -> None:
         try:
-            row = db.execute(f"SELECT {', '.join(schema.LEDGER_COLUMNS)} FROM ledger").fetchone()
-            pending, gaps = (
-                int(db.execute(f"SELECT count(*) FROM {t}").fetchone()[0]) for t in ("records", "gaps")
+            said = schema.read_ledger(db)
+            pending, gaps, payloads = (
+                int(db.execute(f"SELECT count(*) FROM {t}").fetchone()[0])
+                for t in ("records", "gaps", "payloads")
             )
         except sqlite3.OperationalError as error:
             if "no such" in str(error):
                 raise schema.DamagedError(f"not an outbox: {error}") from error
             raise
-        if row is None:
+        if said is None:
             raise schema.DamagedError("not an outbox: its ledger is empty")
-        self._tally = Tally(
-            {**dict(zip(schema.LEDGER_COLUMNS, row, strict=True)), "pending": pending, "gaps": gaps}
-        )
+        self._tally = Tally({**said, "pending": pending, "gaps": gaps, "payloads_pending": payloads})
 
     def _inherit(self, db: sqlite3.Connection) -> None:
         """Go on with the ledger of a file that was set aside, in the new file's first transaction."""
         if self._inherited is None:
             return
         values, gaps = self._inherited
-        self._tally = Tally({**values, "bytes": 0, "pending": 0, "gaps": 0})
+        nothing = dict.fromkeys(("bytes", "pending", "gaps", "payloads_pending", "payload_bytes"), 0)
+        self._tally = Tally({**values, **nothing})
         Transaction(db, self._tally, self._bounds, values.get("uptime_us", 0)).run(Changes(gaps=gaps))
         self._inherited = None
 
@@ -205,8 +217,9 @@ class SqliteOutbox:
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 self.path.with_name(self.path.name + suffix).rename(aside.with_name(aside.name + suffix))
-        ledger = Tally({**values, "pending": 0}).ledger()
+        ledger = Tally({**values, "pending": 0, "payloads_pending": 0}).ledger()
         values["set_aside"] = ledger.set_aside + ledger.balance
+        values["payloads_set_aside"] = ledger.payloads_set_aside + ledger.payload_balance
         values["set_aside_files"] = ledger.set_aside_files + 1
         # The cloud may miss any of these frames now; where it has the record, the record outranks the gap.
         lost = [

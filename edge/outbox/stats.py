@@ -12,7 +12,8 @@ class OutboxStats:
 
     `uncommitted` records wait in memory because the store fails for now, `lost` did not fit there and
     `sent_uncommitted` reached the cloud from there. `*_pending` wait in memory; gaps, also in the store.
-    `commit_p99_us`: from a record's arrival to its commit, over the last 500.
+    `commit_p99_us`: from a record's arrival to its commit, over the last 500. `payloads_waiting`: those in the store that the
+    worker that is connected would take; `payloads_lost`: neither disk nor memory took them.
     """
 
     committed: int = 0
@@ -33,6 +34,16 @@ class OutboxStats:
     flash_bytes_written: int = 0
     commit_p99_us: int = 0
     last_error: str = ""
+    payloads_committed: int = 0
+    payloads_acked: int = 0
+    payloads_pending: int = 0
+    payloads_uncommitted: int = 0
+    payloads_waiting: int = 0
+    payloads_evicted: dict[str, int] = field(default_factory=dict)
+    payloads_refused: int = 0
+    payloads_set_aside: int = 0
+    payloads_lost: int = 0
+    payload_bytes: int = 0
 
     @classmethod
     def of(cls, ledger: Ledger, *, ranges: int, **more: Any) -> "OutboxStats":
@@ -47,18 +58,31 @@ class OutboxStats:
             gaps_pending=ledger.gaps + ranges,
             bytes=ledger.bytes,
             flash_bytes_written=ledger.flash_bytes_written,
+            payloads_committed=ledger.payloads_committed,
+            payloads_acked=ledger.payloads_acked,
+            payloads_pending=ledger.payloads_pending,
+            payloads_evicted=ledger.payloads_evicted,
+            payloads_refused=ledger.payloads_refused,
+            payloads_set_aside=ledger.payloads_set_aside,
+            payload_bytes=ledger.payload_bytes,
             **more,
         )
 
     @property
     def empty(self) -> bool:
-        """Nothing is left that the cloud must learn."""
+        """Nothing is left that the cloud must learn, or would take."""
         waiting = (
             self.pending + self.uncommitted + self.far_pending + self.outcomes_pending + self.gaps_pending
         )
-        return waiting == 0
+        return waiting + self.payloads_uncommitted + self.payloads_waiting == 0
 
     @property
     def balance(self) -> int:
         """0 when the law holds."""
         return self.committed - self.acked - self.pending - sum(self.evicted.values()) - self.set_aside
+
+    @property
+    def payload_balance(self) -> int:
+        """0 when the law of the payloads holds."""
+        gone = self.payloads_acked + sum(self.payloads_evicted.values()) + self.payloads_refused
+        return self.payloads_committed - gone - self.payloads_set_aside - self.payloads_pending

@@ -12,10 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from edge.outbox.bounds import GAP_BYTES, RECORD_BYTES, Bounds, Ledger, Tally
+from edge.outbox.payload import MemoryPayloads, PayloadEntry, Payloads
 from pipelines.result import Gap, GapReason
 
 Key = tuple[bytes, str, int]
 """(run, stream, seq): a frame's identity within one agent."""
+
+PRIORITY_NUMBERS = (0, 1, 2)
+"""Low, normal, high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +70,9 @@ class Watermark:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """One transaction. `acknowledged`, `unreadable` and `acknowledged_gaps` are numbers of rows; numbers that are
-    gone already are ignored. `unreadable` rows count as set aside. `ended_runs` forgets their watermarks."""
+    gone already are ignored. `unreadable` rows count as set aside. `ended_runs` forgets their watermarks.
+    `acknowledged_payloads`, `refused_payloads` and `unreadable_payloads` are numbers too. `room_for_bytes`: give up
+    payloads until so much is free, however much the bounds allow: the disk does not."""
 
     entries: Sequence[Entry] = ()
     acknowledged: Collection[int] = ()
@@ -75,12 +81,24 @@ class Changes:
     acknowledged_gaps: Collection[int] = ()
     marks: Sequence[Watermark] = ()
     ended_runs: Collection[bytes] = ()
+    payloads: Sequence[PayloadEntry] = ()
+    acknowledged_payloads: Collection[int] = ()
+    refused_payloads: Collection[int] = ()
+    unreadable_payloads: Collection[int] = ()
+    room_for_bytes: int = 0
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__slots__)
 
+    @property
+    def payloads_gone(self) -> list[tuple[int, str]]:
+        """Numbers of payloads that leave, each with what it counts as."""
+        acked = [(number, "payloads_acked") for number in self.acknowledged_payloads]
+        refused = [(number, "payloads_refused") for number in self.refused_payloads]
+        return acked + refused + [(number, "payloads_set_aside") for number in self.unreadable_payloads]
 
-class OutboxStore(Protocol):
+
+class OutboxStore(Payloads, Protocol):
     """Used by one thread. Every method but `close` may raise Retryable: the disk is full, read-only or away;
     nothing was changed and the same call may succeed later. Damage is never raised: it is set aside."""
 
@@ -124,7 +142,7 @@ def evicted_gap(key: Key, why: str) -> Gap:
     return Gap(run=run, stream=stream, first=seq, last=seq, reason=GapReason.EVICTED, detail=why)
 
 
-class MemoryOutbox:
+class MemoryOutbox(MemoryPayloads):
     """The same promises without a file: for pipelines whose answers may be lost with the process, and for tests.
 
     `fail` makes the next calls raise what it holds, as a full disk would.
@@ -135,10 +153,9 @@ class MemoryOutbox:
         self._records: dict[Key, Stored] = {}
         self._gaps: dict[int, tuple[Gap, int]] = {}
         self._runs: dict[tuple[bytes, str], Watermark] = {}
-        self._tally = Tally()
+        super().__init__(Tally())
         self._opened_us: int | None = None
         self._uptime_at_open_us = 0
-        self.fail: Exception | None = None
 
     def open(self, now_us: int) -> None:
         self._check()
@@ -157,6 +174,9 @@ class MemoryOutbox:
         for number in changes.acknowledged_gaps:
             if self._gaps.pop(number, None) is not None:
                 self._tally.add("bytes", -GAP_BYTES)
+        for number, why in changes.payloads_gone:
+            self._remove_payload(number, why)
+        self._make_room(changes.room_for_bytes)
         for entry in changes.entries:
             self._put(entry, uptime_us)
         for gap in changes.gaps:
@@ -164,6 +184,8 @@ class MemoryOutbox:
         for mark in changes.marks:
             self._runs[(mark.run, mark.stream)] = mark
         self._runs = {k: m for k, m in self._runs.items() if k[0] not in changes.ended_runs}
+        for payload in changes.payloads:
+            self._put_payload(payload, uptime_us)
         self._evict(uptime_us)
         self._tally.values["uptime_us"] = uptime_us
 
@@ -191,6 +213,7 @@ class MemoryOutbox:
     def ledger(self) -> Ledger:
         self._tally.values["pending"] = len(self._records)
         self._tally.values["gaps"] = len(self._gaps)
+        self._tally.values["payloads_pending"] = len(self._payloads_kept)
         return self._tally.ledger()
 
     def sync(self) -> None:
@@ -202,10 +225,6 @@ class MemoryOutbox:
         self._opened_us = None
 
     # -- inside -------------------------------------------------------------------------------------------
-
-    def _check(self) -> None:
-        if self.fail is not None:
-            raise self.fail
 
     def _put(self, entry: Entry, uptime_us: int) -> None:
         old = self._records.get(entry.key)
@@ -245,15 +264,21 @@ class MemoryOutbox:
         ordered = sorted(self._records.values(), key=lambda s: (s.priority, s.born_us, s.number))
         for stored in [s for s in ordered if s.born_us < cutoff_us]:
             self._give_up(stored, "age", uptime_us)
-        for stored in [s for s in ordered if s.born_us >= cutoff_us]:
-            if self._tally.get("bytes") <= self._bounds.max_bytes:
-                break
-            self._give_up(stored, "bytes", uptime_us)
+        self._evict_payloads_older_than(cutoff_us)
+        if self._bounds.coarsen:
+            self._evict_payloads(PRIORITY_NUMBERS, self._excess)
+        for priority in PRIORITY_NUMBERS:
+            self._evict_payloads((priority,), self._excess)
+            for stored in ordered:
+                if stored.priority == priority and stored.born_us >= cutoff_us and self._excess():
+                    self._give_up(stored, "bytes", uptime_us)
         for number in sorted(self._gaps):
-            over = self._tally.get("bytes") > self._bounds.max_bytes
-            if (number in old_gaps or over) and self._gaps.pop(number, None) is not None:
+            if (number in old_gaps or self._excess()) and self._gaps.pop(number, None) is not None:
                 self._tally.add("bytes", -GAP_BYTES)
                 self._tally.add("gaps_dropped")
+
+    def _excess(self) -> bool:
+        return self._tally.get("bytes") > self._bounds.max_bytes
 
     def _give_up(self, stored: Stored, why: str, uptime_us: int) -> None:
         self._remove(stored.number, f"evicted_{why}")

@@ -6,11 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from edge.outbox.bounds import GAP_BYTES, RECORD_BYTES, Bounds, Tally
+from edge.outbox.payload_rows import PayloadRows
 from edge.outbox.schema import LEDGER_COLUMNS
+from edge.outbox.store import PRIORITY_NUMBERS as PRIORITIES
 from edge.outbox.store import Changes, Entry, Watermark, evicted_gap
 from pipelines.result import Gap
 
-PRIORITIES = (0, 1, 2)
 EVICT_STEP = 64
 _SET_LEDGER = f"UPDATE ledger SET {', '.join(f'{name} = ?' for name in LEDGER_COLUMNS)}"
 _ADD_GAP = "INSERT INTO gaps (number, run, stream, first, last, reason, detail, born_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -46,6 +47,7 @@ class Transaction:
         )  # first: a full disk has room for what replaces it
         self._remove_records(changes.unreadable, "set_aside")
         self._remove_gaps(changes.acknowledged_gaps)
+        self._remove_payloads(changes)
         for entry in changes.entries:
             self._put(entry)
         for gap in changes.gaps:
@@ -53,8 +55,20 @@ class Transaction:
         self._mark(changes.marks)
         for run in changes.ended_runs:
             self.db.execute("DELETE FROM runs WHERE run = ?", (run,))
+        for payload in changes.payloads:
+            self.payloads.put(payload, self.uptime_us)
         self._evict_by_age()
         self._evict_by_bytes()
+
+    @property
+    def payloads(self) -> PayloadRows:
+        return PayloadRows(self.db, self.tally)
+
+    def _remove_payloads(self, changes: Changes) -> None:
+        for number, why in changes.payloads_gone:
+            self.payloads.remove([number], why)
+        until_bytes = self.tally.get("payload_bytes") - changes.room_for_bytes
+        self.payloads.evict(PRIORITIES, lambda: self.tally.get("payload_bytes") > until_bytes)
 
     def _put(self, entry: Entry) -> None:
         where = "WHERE run = ? AND stream = ? AND seq = ?"
@@ -127,9 +141,13 @@ class Transaction:
                 (priority, cutoff_us),
             )
             self._give_up(old.fetchall(), "age")
+        self.payloads.evict_older_than(cutoff_us, PRIORITIES)
 
     def _evict_by_bytes(self) -> None:
+        if self.bounds.coarsen:
+            self.payloads.evict(PRIORITIES, self._excess)
         for priority in PRIORITIES:
+            self.payloads.evict((priority,), self._excess)
             while self._excess():
                 lowest = self.db.execute(
                     "SELECT entry, run, stream, seq FROM records WHERE priority = ? ORDER BY born_us, entry LIMIT ?",

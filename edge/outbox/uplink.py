@@ -68,11 +68,11 @@ class Uplink:
         now_us: int,
     ) -> tuple[BulkBatch, Carried]:
         """A batch of records whose `age_us` is as of now. `memory` has the kept record and its age."""
-        self._last_batch += 1
+        number = self.number()
         aged = [*stored.values(), *(with_age(record, age_us) for record, age_us in memory.values())]
         packed, size = wire_records.pack(aged) if aged else (b"", 0)
         batch = BulkBatch(
-            batch=self._last_batch,
+            batch=number,
             records_zstd=packed,
             records_bytes=size,
             gaps=tuple(g.gap for g in gaps),
@@ -86,6 +86,11 @@ class Uplink:
             wire_bytes=len(packed) + GAP_WIRE_BYTES * (1 + len(gaps)),
         )
         return batch, carried
+
+    def number(self) -> int:
+        """For a batch, rising within a run."""
+        self._last_batch += 1
+        return self._last_batch
 
     def sent(self, carried: Carried) -> None:
         self._in_flight[carried.batch] = carried

@@ -13,12 +13,14 @@ from contextlib import suppress
 
 from edge.links.base import Sent
 from edge.outbox.keeper import Keeper
+from edge.outbox.payload import PayloadEntry
+from edge.outbox.payload_uplink import Message
 from edge.outbox.stats import OutboxStats
 from edge.outbox.store import OutboxStore
 from pipelines.errors import NearfarError
 from pipelines.frame import FrameId
 from pipelines.result import GapReason, Record
-from protos.wire.bulk import Ack, BulkBatch
+from protos.wire.bulk import Ack, Need
 from protos.wire.session import Limits
 
 log = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ class OutboxWriter:
         run: bytes,
         clock_us: Callable[[], int],
         on_committed: Callable[[FrameId], None],
-        send: Callable[[BulkBatch], Sent],
+        send: Callable[[Message], Sent],
         overdue: Callable[[], None] | None = None,
         grace_us: int = 1_000_000,
         max_memory_records: int = 4096,
@@ -130,6 +132,11 @@ class OutboxWriter:
         came_us = self._clock_us()
         self._post(lambda keeper, _: keeper.far_answered(record, came_us))
 
+    def keep_payload(self, entry: PayloadEntry) -> None:
+        """A picture to keep and to send when nothing else is to go."""
+        came_us = self._clock_us()
+        self._post(lambda keeper, _: keeper.payloads.put(entry, came_us))
+
     def late_far(self, frame_id: FrameId) -> None:
         """A far result came after another answer was given; flags the record if it has not gone up."""
         self._post(lambda keeper, now_us: keeper.late_far(frame_id, now_us))
@@ -156,7 +163,11 @@ class OutboxWriter:
 
     def acked_bulk(self, ack: Ack) -> None:
         """An Ack of the bulk lane: batches the worker's store has whole."""
-        self._post(lambda keeper, _: keeper.acked_bulk(ack))
+        self._post(lambda keeper, now_us: keeper.acked_bulk(ack, now_us))
+
+    def needed(self, need: Need) -> None:
+        """A Need of the bulk lane: which payloads the worker wants, and from where."""
+        self._post(lambda keeper, now_us: keeper.backfill.payloads.needed(need, now_us))
 
     def dropped(self, batch: int) -> None:
         """The link could not hand BulkBatch number `batch` to the network after all."""
@@ -171,19 +182,29 @@ class OutboxWriter:
         )
 
     def observe_live(
-        self, *, in_flight_bytes: int, over_budget: bool, bytes_per_s: float, queueing_us: int
+        self,
+        *,
+        in_flight_bytes: int,
+        over_budget: bool,
+        bytes_per_s: float,
+        queueing_us: int,
+        offloaded: int = 0,
+        far: int = 0,
     ) -> None:
-        """How the live lane does; about every 50 ms."""
-        self._post(
-            lambda keeper, now_us: keeper.backfill.pacing.observe(
+        """How the live lane does; about every 50 ms. `offloaded`, `far`: frames sent and far answers given so far."""
+
+        def observe(keeper: Keeper, now_us: int) -> None:
+            pacing = keeper.backfill.pacing
+            pacing.observe(
                 in_flight_bytes=in_flight_bytes,
                 over_budget=over_budget,
                 bytes_per_s=bytes_per_s,
                 queueing_us=queueing_us,
                 now_us=now_us,
-            ),
-            hurry=False,
-        )
+            )
+            pacing.pause.observe(offloaded=offloaded, far=far, now_us=now_us)
+
+        self._post(observe, hurry=False)
 
     def flush(self) -> None:
         """Let gaps and outcomes go up now instead of waiting for company: the clip has ended."""

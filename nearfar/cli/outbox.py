@@ -111,10 +111,12 @@ def list_rows(path: Path, as_json: bool, limit: int) -> None:  # noqa: FBT001 - 
 
 def _ledger(db: sqlite3.Connection) -> Ledger:
     """The numbers of the file: its ledger, and its rows counted."""
-    row = db.execute(f"SELECT {', '.join(schema.LEDGER_COLUMNS)} FROM ledger").fetchone()
-    tally = Tally(dict(zip(schema.LEDGER_COLUMNS, row, strict=True)))
-    for name, table in (("pending", "records"), ("gaps", "gaps")):
-        tally.add(name, db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+    tally = Tally(schema.read_ledger(db) or {})
+    for name, table in (("pending", "records"), ("gaps", "gaps"), ("payloads_pending", "payloads")):
+        if db.execute(
+            "SELECT 1 FROM sqlite_master WHERE name = ?", (table,)
+        ).fetchone():  # older formats lack some
+            tally.add(name, db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
     return tally.ledger()
 
 

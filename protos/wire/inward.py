@@ -5,14 +5,12 @@ from typing import Any
 from pipelines.errors import Rejected
 from pipelines.frame import FrameId
 from pipelines.result import PRIORITIES
-from protos.wire import bulk, live, session, values
+from protos.wire import bulk, live, payloads, session, values
 from protos.wire.unions import ToAgent, ToWorker
 from protos.wire.values import LANES, REASONS
 
 MOST_STREAMS = 1000
 """Of one agent; a worker's own limit is lower."""
-LARGEST_SIDE_PX = 65_535
-"""Of a frame as captured: no camera has more, and a box beyond it would say nothing."""
 
 
 def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWorker | ToAgent:
@@ -54,6 +52,7 @@ def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWork
                     picture_px=m.limits.picture_px,
                     decompressed_bytes=m.limits.decompressed_bytes,
                     batch_records=m.limits.batch_records,
+                    payload_bytes=m.limits.payload_bytes,
                 ),
                 credit=session.Credit(frames=m.credit.frames, bytes=m.credit.bytes),
             )
@@ -110,19 +109,13 @@ def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWork
             )
         case "have":
             return bulk.Have(
-                payloads=tuple(
-                    bulk.HavePayload(
-                        id=FrameId(agent, values.run_bytes(p.id.run), p.id.stream, p.id.seq),
-                        sha256=p.sha256,
-                        size_bytes=p.size_bytes,
-                        encoding=values.encoding_from(p.encoding),
-                    )
-                    for p in m.payloads
-                )
+                payloads=tuple(payloads.have_payload_from(p, agent) for p in m.payloads), have=m.have
             )
         case "need":
             return bulk.Need(
-                wants=tuple(bulk.Want(index=w.index, offset_bytes=w.offset_bytes) for w in m.wants)
+                wants=tuple(bulk.Want(index=w.index, offset_bytes=w.offset_bytes) for w in m.wants),
+                have=m.have,
+                refusals=tuple(bulk.Refusal(index=r.index, text=r.text) for r in m.refusals),
             )
         case "bulk_batch":
             return bulk.BulkBatch(
@@ -130,7 +123,8 @@ def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWork
                 records_zstd=m.records_zstd,
                 records_bytes=m.records_bytes,
                 chunks=tuple(
-                    bulk.Chunk(index=c.index, offset_bytes=c.offset_bytes, data=c.data) for c in m.chunks
+                    bulk.Chunk(index=c.index, offset_bytes=c.offset_bytes, data=c.data, have=c.have)
+                    for c in m.chunks
                 ),
                 gaps=tuple(values.gap_from(g) for g in m.gaps),
             )
@@ -143,7 +137,7 @@ def _frame_head(m: Any) -> live.FrameHead:
     encoding, fault = values.encoding_of(m.encoding)
     if m.priority >= len(PRIORITIES):
         fault = fault or f"unknown priority {m.priority}"
-    fault = fault or _source_fault(m.source_width_px, m.source_height_px)
+    fault = fault or values.source_fault(m.source_width_px, m.source_height_px)
     return live.FrameHead(
         stream=m.stream,
         seq=m.seq,
@@ -157,12 +151,3 @@ def _frame_head(m: Any) -> live.FrameHead:
         source_height_px=m.source_height_px,
         fault=fault,
     )
-
-
-def _source_fault(width_px: int, height_px: int) -> str:
-    """Why no frame can have been captured in this size; empty if one can, or if the size is left out."""
-    if (width_px == 0) != (height_px == 0):
-        return f"a frame of {width_px}x{height_px} px: give its width and its height, or neither"
-    if max(width_px, height_px) > LARGEST_SIDE_PX:
-        return f"a frame of {width_px}x{height_px} px: no side may exceed {LARGEST_SIDE_PX} px"
-    return ""

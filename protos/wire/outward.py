@@ -6,7 +6,7 @@ from google.protobuf.message import Message
 
 from pipelines.result import PRIORITIES
 from protos import inference_pb2 as pb
-from protos.wire import bulk, live, session, values
+from protos.wire import bulk, live, payloads, session, values
 from protos.wire.unions import ToAgent, ToWorker
 from protos.wire.values import LANES, REASONS
 
@@ -49,6 +49,7 @@ def encode(message: ToWorker | ToAgent) -> Message:
                     picture_px=message.limits.picture_px,
                     decompressed_bytes=message.limits.decompressed_bytes,
                     batch_records=message.limits.batch_records,
+                    payload_bytes=message.limits.payload_bytes,
                 ),
                 credit=pb.Credit(frames=message.credit.frames, bytes=message.credit.bytes),
             )
@@ -119,26 +120,21 @@ def encode(message: ToWorker | ToAgent) -> Message:
                 batches=message.batches,
             )
         case bulk.Have():
-            return pb.Have(
-                payloads=[
-                    pb.HavePayload(
-                        id=pb.FrameId(run=p.id.run, stream=p.id.stream, seq=p.id.seq),
-                        sha256=p.sha256,
-                        size_bytes=p.size_bytes,
-                        encoding=values.encoding_to(p.encoding),
-                    )
-                    for p in message.payloads
-                ]
-            )
+            return pb.Have(payloads=map(payloads.have_payload_to, message.payloads), have=message.have)
         case bulk.Need():
-            return pb.Need(wants=[pb.Want(index=w.index, offset_bytes=w.offset_bytes) for w in message.wants])
+            return pb.Need(
+                wants=[pb.Want(index=w.index, offset_bytes=w.offset_bytes) for w in message.wants],
+                have=message.have,
+                refusals=[pb.Refusal(index=r.index, text=r.text) for r in message.refusals],
+            )
         case bulk.BulkBatch():
             return pb.BulkBatch(
                 batch=message.batch,
                 records_zstd=message.records_zstd,
                 records_bytes=message.records_bytes,
                 chunks=[
-                    pb.Chunk(index=c.index, offset_bytes=c.offset_bytes, data=c.data) for c in message.chunks
+                    pb.Chunk(index=c.index, offset_bytes=c.offset_bytes, data=c.data, have=c.have)
+                    for c in message.chunks
                 ],
                 gaps=[values.gap_to(g) for g in message.gaps],
             )

@@ -67,10 +67,13 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
+    """`payload_bytes`: the largest payload taken on the bulk lane, 0 = this worker keeps none."""
+
     message_bytes: int
     picture_px: int
     decompressed_bytes: int
     batch_records: int
+    payload_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,9 @@ _U2 = np.dtype("<u2")
 _FEW_NUMBERS = 100
 _MOST_LABELS = 1 << 16
 
+LARGEST_SIDE_PX = 65_535
+"""Of a frame as captured: no camera has more, and a box beyond it would say nothing."""
+
 LANES = {lane: pb.Lane.Value(f"LANE_{lane.name}") for lane in Lane}
 REASONS = {r: pb.RejectReason.Value(f"REJECT_REASON_{r.name}") for r in RejectReason}
 
@@ -243,3 +246,12 @@ def gap_from(message: pb.Gap) -> Gap:
         reason=member(GAP_REASON, message.reason),
         detail=message.detail,
     )
+
+
+def source_fault(width_px: int, height_px: int) -> str:
+    """Why no frame can have been captured in this size; empty if one can, or if the size is left out."""
+    if (width_px == 0) != (height_px == 0):
+        return f"a frame of {width_px}x{height_px} px: give its width and its height, or neither"
+    if max(width_px, height_px) > LARGEST_SIDE_PX:
+        return f"a frame of {width_px}x{height_px} px: no side may exceed {LARGEST_SIDE_PX} px"
+    return ""

@@ -11,12 +11,13 @@ from edge.outbox.bounds import RECORD_BYTES, Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, Key, MemoryOutbox, OutboxStore
 from pipelines.result import GapReason
-from tests.support.outboxes import SECOND, entry
+from tests.support.outboxes import SECOND, entry, payload
 
 MAX_BYTES = 6000
 MAX_AGE_US = 50 * SECOND
 
 seqs = st.integers(1, 12)
+pictures = st.builds(payload, seqs, priority=st.integers(0, 2), size=st.integers(1, 900))
 entries = st.builds(entry, seqs, priority=st.integers(0, 2), size=st.integers(1, 900))
 
 
@@ -35,6 +36,8 @@ class OutboxMachine(RuleBasedStateMachine):
         self.committed = 0
         self.acked = 0
         self.gone: set[Key] = set()  # evicted at some time
+        self.pictures: dict[Key, bytes] = {}
+        self.pictures_committed = 0
         for store in self.stores:
             store.open(0)
 
@@ -53,6 +56,21 @@ class OutboxMachine(RuleBasedStateMachine):
         for key in [k for k in self.model if k not in left]:
             del self.model[key]
             self.gone.add(key)
+        shown = {p.shown.key for p in self.memory.payloads(limit=1000)}
+        self.pictures = {key: data for key, data in self.pictures.items() if key in shown}
+
+    @rule(new=st.lists(pictures, max_size=3))
+    def keep_pictures(self, new):
+        for item in new:  # one by one: what one displaces is seen before the next comes
+            self.pictures_committed += 1
+            self.pictures[item.shown.key] = item.data
+            self.commit(Changes(payloads=[item]))
+
+    @rule(count=st.integers(1, 3))
+    def a_picture_arrives(self, count):
+        shown = [list(store.payloads(limit=count)) for store in self.stores]
+        assert shown[0] == shown[1]
+        self.commit(Changes(acknowledged_payloads=[p.number for p in shown[0]]))
 
     @rule(new=st.lists(entries, max_size=5))
     def append(self, new):
@@ -106,6 +124,25 @@ class OutboxMachine(RuleBasedStateMachine):
         for store in self.stores:
             kept = {s.key: (s.priority, s.data) for s in store.peek(limit=1000, max_bytes=1 << 30)}
             assert kept == self.model
+
+    @invariant()
+    def every_picture_kept_is_intact(self):
+        for store in self.stores:
+            kept = {
+                p.shown.key: store.read_payload(p.number, offset_bytes=0, size_bytes=10_000)
+                for p in store.payloads(limit=1000)
+            }
+            assert kept == self.pictures
+
+    @invariant()
+    def the_law_of_the_pictures_holds(self):
+        ledgers = [store.ledger() for store in self.stores]
+        for ledger in ledgers:
+            assert ledger.payload_balance == 0
+            assert ledger.payloads_committed == self.pictures_committed
+            assert ledger.payloads_pending == len(self.pictures)
+            assert ledger.payload_bytes <= ledger.bytes <= MAX_BYTES
+        assert ledgers[0].payloads_evicted == ledgers[1].payloads_evicted
 
     @invariant()
     def the_law_holds(self):

@@ -145,16 +145,26 @@ to_worker: dict[type, st.SearchStrategy[Any]] = {
         bulk.Have,
         payloads=tuples(
             st.builds(
-                bulk.HavePayload, id=ids, sha256=st.binary(max_size=32), size_bytes=u64, encoding=encodings
+                bulk.HavePayload,
+                id=ids,
+                sha256=st.binary(max_size=32),
+                size_bytes=u64,
+                encoding=encodings,
+                source_size=source_sizes,
+                priority=st.sampled_from(Priority),
+                hard=st.booleans(),
             )
         ),
+        have=u64,
     ),
     bulk.BulkBatch: st.builds(
         bulk.BulkBatch,
         batch=u64,
         records_zstd=st.binary(max_size=50),
         records_bytes=u64,
-        chunks=tuples(st.builds(bulk.Chunk, index=u32, offset_bytes=u64, data=st.binary(max_size=20))),
+        chunks=tuples(
+            st.builds(bulk.Chunk, index=u32, offset_bytes=u64, data=st.binary(max_size=20), have=u64)
+        ),
         gaps=tuples(gaps),
     ),
     session.Goodbye: st.builds(session.Goodbye, reason=words),
@@ -176,7 +186,12 @@ to_agent: dict[type, st.SearchStrategy[Any]] = {
             )
         ),
         limits=st.builds(
-            session.Limits, message_bytes=u64, picture_px=u64, decompressed_bytes=u64, batch_records=u32
+            session.Limits,
+            message_bytes=u64,
+            picture_px=u64,
+            decompressed_bytes=u64,
+            batch_records=u32,
+            payload_bytes=u64,
         ),
         credit=credits_,
         protocol=u32,
@@ -200,7 +215,12 @@ to_agent: dict[type, st.SearchStrategy[Any]] = {
     ),
     session.Ping: pings,
     session.Pong: pongs,
-    bulk.Need: st.builds(bulk.Need, wants=tuples(st.builds(bulk.Want, index=u32, offset_bytes=u64))),
+    bulk.Need: st.builds(
+        bulk.Need,
+        wants=tuples(st.builds(bulk.Want, index=u32, offset_bytes=u64)),
+        have=u64,
+        refusals=tuples(st.builds(bulk.Refusal, index=u32, text=words)),
+    ),
     session.Credit: credits_,
     session.Error: st.builds(session.Error, retry=st.booleans(), **rejections),
 }

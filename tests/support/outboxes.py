@@ -6,11 +6,13 @@ import numpy as np
 
 from edge.links.base import Sent
 from edge.outbox.keeper import Keeper
+from edge.outbox.payload import PayloadEntry, payload_entry
+from edge.outbox.payload_uplink import Message
 from edge.outbox.store import Entry, MemoryOutbox, OutboxStore
-from pipelines.frame import FrameId
+from pipelines.frame import Encoding, FrameId
 from pipelines.result import AnsweredBy, Detections, Priority, Record, Status
 from protos.wire import records as wire_records
-from protos.wire.bulk import Ack, BulkBatch, RecordRange
+from protos.wire.bulk import Ack, BulkBatch, Have, RecordRange
 from protos.wire.session import Limits
 
 AGENT = "gw-1"
@@ -51,16 +53,37 @@ def entry(seq: int, *, priority: int = 1, size: int = 100, age_us: int = 0, stre
     return Entry(key=(RUN, stream, seq), priority=priority, age_us=age_us, data=bytes([seq % 256]) * size)
 
 
+def payload(
+    seq: int, *, priority: int = 1, size: int = 1000, age_us: int = 0, stream: str = "door", run: bytes = RUN
+) -> PayloadEntry:
+    """A payload whose bytes say where they stand."""
+    data = (b"%08d" % seq + bytes(range(256)) * (size // 256 + 1))[:size]
+    encoding = Encoding(codec="jpeg", quality=90, width_px=64, height_px=48, body_bytes=size)
+    return payload_entry(
+        (run, stream, seq),
+        data,
+        encoding,
+        priority=priority,
+        age_us=age_us,
+        source_size=(640, 480),
+        hard=priority == 2,
+    )
+
+
 @dataclass
 class Cloud:
     """A bulk lane that takes batches and commits when told."""
 
     batches: list[BulkBatch] = field(default_factory=list)
+    haves: list[Have] = field(default_factory=list)
     sent: Sent = Sent.ACCEPTED
 
-    def send(self, batch: BulkBatch) -> Sent:
+    def send(self, message: Message) -> Sent:
         if self.sent is Sent.ACCEPTED:
-            self.batches.append(batch)
+            if isinstance(message, Have):
+                self.haves.append(message)
+            else:
+                self.batches.append(message)
         return self.sent
 
     def take(self) -> tuple[list[Record], Ack]:
@@ -121,6 +144,6 @@ class Desk:
     def deliver(self) -> list[Record]:
         """The cloud commits what it got and says so."""
         records, ack = self.cloud.take()
-        self.keeper.acked_bulk(ack)
+        self.keeper.acked_bulk(ack, self.now_us)
         self.turn()
         return records

@@ -28,7 +28,7 @@ listen:
 models:
   {model}:
     detector: {{kind: synthetic, delay: {far_delay}, labels: [thing]}}
-"""
+{worker_extra}"""
 
 PIPELINE = """\
 version: 1
@@ -37,7 +37,7 @@ state_dir: {root}/gateway
 deadline: {deadline}
 rtt_budget: {{fall_back_above: 200ms, return_below: 100ms}}
 streams:
-  cam: {{source: {{kind: synthetic, size: 320x240, fps: {fps}}}}}
+  cam: {{source: {{kind: synthetic, size: {size}, fps: {fps}}}}}
 near:
   detector: {{kind: synthetic, delay: {near_delay}, labels: [thing]{near_extra}}}
 links:
@@ -45,7 +45,7 @@ links:
 scheduler: {{policy: {policy}}}
 sinks:
   - {{kind: stdout}}
-"""
+{extra}"""
 
 Answer = dict[str, Any]
 
@@ -135,6 +135,9 @@ class Rig:
             "model": "thing",
             "link_port": self.port,
             "link": "zmq",
+            "size": "320x240",
+            "extra": "",
+            "worker_extra": "",
         } | options
         self.worker_sets: tuple[str, ...] = ()  # further settings of a worker started from now on
         self.worker: Process | None = None

@@ -85,12 +85,18 @@ def rig_in(
     clock: Callable[[], int] = clock_us,
     timer: bool = True,
     url: str = "",
+    payload_bytes: int = 0,
 ) -> Iterator[Rig]:
     detector = GatedDetector()
-    with service(folder, build=lambda: detector, limits=limits, clock=clock, timer=timer, url=url) as (
-        made,
-        store,
-    ):
+    with service(
+        folder,
+        build=lambda: detector,
+        limits=limits,
+        clock=clock,
+        timer=timer,
+        url=url,
+        payload_bytes=payload_bytes,
+    ) as (made, store):
         try:
             yield Rig(made, store, detector)
         finally:

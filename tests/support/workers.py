@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.models import ModelSpec
 from cloud.service import Service
+from cloud.store.kinds import PayloadsConfig, StoreConfig
 from cloud.store.records import RecordStore, open_store
 from pipelines.codecs.base import Codec, PictureLimits
 from pipelines.detectors.base import CancelToken, Detector
@@ -23,6 +25,7 @@ from pipelines.errors import Rejected
 from pipelines.frame import Encoding, Picture
 from pipelines.result import Detections
 from pipelines.runtime import monotonic_us
+from pipelines.units import size
 
 MODEL = "synthetic"
 
@@ -100,28 +103,47 @@ def service(
     models: Sequence[str] = (MODEL,),
     default_model: str = MODEL,
     url: str = "",
+    payload_bytes: int = 0,
 ) -> Iterator[tuple[Service, RecordStore]]:
-    """A started Service over a record store at `url` (default: in `folder`), stopped at the end."""
+    """A started Service over a record store at `url` (default: in `folder`), stopped at the end. `payload_bytes`: the
+    quota of the payloads it keeps in `folder`, 0 = it keeps none."""
+    codecs = codecs or {"raw": RawCodec()}
+    limits = limits or ServiceLimits()
     with open_store(url or f"sqlite:///{folder}/records.db") as store:
+        wanted = PayloadsConfig(
+            path=folder / "payloads", max_bytes=size(f"{payload_bytes or 1}B"), keep="none"
+        )
+        keeping = Keeping(
+            StoreConfig(url=f"sqlite:///{folder}/records.db", payloads=wanted if payload_bytes else None),
+            store,
+            limits=limits,
+            codecs=codecs,
+            clock_us=clock,
+            unix_us=unix_us,
+        )
         made = Service(
             models=[
                 ModelSpec(name=name, build=build or GatedDetector, warm_up=warm_up, sha256=sha256)
                 for name in models
             ],
             default_model=default_model,
-            codecs=codecs or {"raw": RawCodec()},
+            codecs=codecs,
             store=store,
             store_id=store.store_id,
             clock_us=clock,
             unix_us=unix_us,
             limits=limits,
             commit_every_us=0,
+            uploads=keeping.uploads,
         )
         made.start(timer=timer)
+        if keeping.writer is not None:
+            keeping.writer.start()
         try:
             yield made, store
         finally:
             made.stop()
+            keeping.stop(2.0)
 
 
 WORKER_YAML = """\

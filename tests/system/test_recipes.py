@@ -53,6 +53,12 @@ PAIRS = [
     Pair("synthetic", "worker-synthetic"),
     Pair("deliver", "worker-synthetic"),
     Pair("results-only", "worker-synthetic", pictures_leave=False),
+    Pair(
+        "hard-examples",
+        "worker-hard-examples",
+        worker_set=lambda root: {"store.payloads.path": root / "pictures"},
+        pictures_leave=False,
+    ),
     Pair("face-gate", "worker-faces", agent_set=faces, worker_set=faces_worker),
     Pair("compose-gateway", "compose-worker", agent_set=faces, worker_set=faces_worker),
     Pair(

@@ -113,10 +113,19 @@ def test_half_a_budget_is_completed(pipeline):
         ("scheduler.ladder=[{quality: null}]", "jpeg needs a quality"),
         ("scheduler.ladder=[{codec: png, level: null}]", "png takes 0 to 9"),
         ("streams.door.source={kind: rtsp}", "is kind: camera, with url: rtsp://"),
-        ("outbox.on_full=coarsen", "coarsening is not built yet"),
-        ("uplink.rules=[{send: [result, payload]}]", "backfill of payloads is not built yet"),
+        ("uplink.rules=[{send: [payload]}]", "the result always goes up: write [result, payload]"),
+        ("uplink.rules=[{send: [result]}, {every: 9, send: [result]}]", "rule 1 before it matches every"),
+        ("uplink.rules=[{when: {}, send: [result]}]", "leave `when` out"),
+        ("uplink.rules=[{when: {answered_by: [far]}}]", "near"),
+        ("uplink.rules=[{when: {answered_by: [missed], label: x}}]", "a missed frame has no boxes"),
+        ("uplink.archive={codec: png, quality: 9}", "png is lossless and has no quality"),
+        ("uplink.archive={codec: zstd, level: 0}", "zstd takes 1 to 19"),
+        ("uplink.archive={level: 3}", "jpeg has no level"),
+        ("uplink.archive={quality: null}", "jpeg needs a quality"),
+        ("outbox.keep={before: 1s}", "there is no such rule"),
+        ("outbox.keep={after: 31s}", "must be at most 30s"),
         ("uplink.rules=[]", "must have at least 1"),
-        ("uplink.rules=[{every: 300, send: [result]}]", "sampling uplink rules are not built yet"),
+        ("uplink.rules=[{every: 0, send: [result]}]", "greater than or equal to 1"),
         ("sinks=[{kind: socket, path: %s}]" % ("x" * 120), "a Unix socket's path may have 107"),
         ("sinks=[{kind: socket, path: x, mode: 0660}]", 'must be in quotes, such as "0660"'),
         ("sinks=[{kind: socket, path: x, mode: '0999'}]", "three octal digits"),
@@ -147,7 +156,7 @@ def test_a_policy_needs_someone_who_can_answer(pipeline, overrides, words):
 
 def test_a_wrong_entry_of_a_list_is_one_problem_not_two(pipeline):
     with pytest.raises(ConfigError) as caught:
-        pipeline("uplink.rules=[{send: [result, payload]}]")
+        pipeline("uplink.rules=[{send: [payload]}]")
     assert len(caught.value.problems) == 1
 
 

@@ -1,5 +1,6 @@
 """Several links behind one door: everything goes by its link's name, a payload is made once."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -60,6 +61,7 @@ class House:
         self.live: list[dict[str, Any]] = []
         around: Any = SimpleNamespace(
             offloaded=0,
+            answered=Counter(),
             payload_bytes=0,
             acked_live=self.acked.append,
             acked_bulk=self.acked.append,

@@ -7,6 +7,7 @@ import pytest
 
 from cloud.config import load_worker
 from cloud.keeping import Keeping
+from cloud.limits import ServiceLimits
 from cloud.live_payloads import is_hard
 from cloud.metrics import WorkerMetrics
 from cloud.models import ModelSpec
@@ -61,7 +62,9 @@ def test_the_rule_of_the_file_decides_which_pictures_are_kept(
     config = load_worker(tmp_path / "worker.yaml")
     detector = GatedDetector()
     with open_store(config.store.url) as store:
-        keeping = Keeping(config.store, store, acknowledge=lambda _: None, clock_us=clock_us, unix_us=unix_us)
+        keeping = Keeping(
+            config.store, store, limits=ServiceLimits(), codecs=(), clock_us=clock_us, unix_us=unix_us
+        )
         assert keeping.payloads is not None
         assert keeping.writer is not None
         assert keeping.payloads.max_bytes == 1 << 20
@@ -93,7 +96,9 @@ def test_what_is_kept_and_given_up_is_shown_as_metrics(tmp_path: Path) -> None:
     config = load_worker(tmp_path / "worker.yaml")
     metrics = WorkerMetrics()
     with open_store(config.store.url) as store:
-        keeping = Keeping(config.store, store, acknowledge=lambda _: None, clock_us=clock_us, unix_us=unix_us)
+        keeping = Keeping(
+            config.store, store, limits=ServiceLimits(), codecs=(), clock_us=clock_us, unix_us=unix_us
+        )
         keeping.show(metrics)
         assert keeping.payloads is not None
         keeping.payloads.counts.evicted = 3

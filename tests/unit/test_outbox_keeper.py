@@ -154,7 +154,7 @@ def test_a_batch_without_acknowledgement_is_sent_again() -> None:
     desk.go(ACK_WITHIN_US + SECOND)
     numbers = [b.batch for b in desk.cloud.batches]
     assert len(numbers) == len(set(numbers)) == 2
-    desk.keeper.acked_bulk(Ack(batches=(numbers[0],)))  # late, and it counts
+    desk.keeper.acked_bulk(Ack(batches=(numbers[0],)), desk.now_us)  # late, and it counts
     desk.turn()
     assert desk.keeper.stats().acked == 1
 

@@ -13,7 +13,7 @@ from edge.outbox.writer import OutboxWriter
 from pipelines.errors import ConfigError, Retryable
 from pipelines.frame import FrameId
 from pipelines.result import AnsweredBy, GapReason
-from protos.wire.bulk import BulkBatch
+from protos.wire.bulk import BulkBatch, Have
 from tests.support.eventually import eventually
 from tests.support.outboxes import AGENT, LIMITS, RUN, Cloud, live_ack, opened, record
 
@@ -42,7 +42,7 @@ class Rig:
             send=self.send,
         )
 
-    def send(self, batch: BulkBatch) -> Sent:
+    def send(self, batch: Have | BulkBatch) -> Sent:
         return self.cloud.send(batch)
 
 
@@ -160,7 +160,7 @@ def test_a_callback_that_fails_does_not_end_the_outbox(path: Path) -> None:
     rig.cloud.sent = Sent.DOWN
     calls = []
 
-    def send(batch: BulkBatch) -> Sent:
+    def send(batch: Have | BulkBatch) -> Sent:
         calls.append(batch)
         if len(calls) == 1:
             raise RuntimeError("a link with a fault")

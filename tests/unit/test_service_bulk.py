@@ -139,7 +139,7 @@ def test_what_this_worker_does_not_serve_is_answered_with_words(rig: Rig) -> Non
     rig.welcome()
     rig.session.receive(Have(payloads=()), clock_us())
     rig.session.refuse("no such kind")
-    assert rig.errors() == [RejectReason.UNKNOWN_KIND] * 2
+    assert rig.errors() == [RejectReason.NOT_ALLOWED, RejectReason.UNKNOWN_KIND]
 
 
 def test_a_batch_the_record_store_has_no_room_for_is_answered_like_one_the_intake_has_no_room_for(

@@ -1,6 +1,7 @@
 """What a worker shows Prometheus: names that say their units, each documented, times in buckets, a queue that ages."""
 
 from cloud.keeping import Keeping
+from cloud.limits import ServiceLimits
 from cloud.metrics import WorkerMetrics
 from cloud.store.kinds import StoreConfig
 from pipelines.frame import Encoding
@@ -19,7 +20,9 @@ HELLO = Hello(
 def test_every_metric_of_a_worker_is_documented_and_none_is_documented_that_is_not_there(tmp_path):
     with service(tmp_path) as (made, store):
         config = StoreConfig(url=f"sqlite:///{tmp_path}/records.db")
-        keeping = Keeping(config, store, acknowledge=lambda _: None, clock_us=clock_us, unix_us=clock_us)
+        keeping = Keeping(
+            config, store, limits=ServiceLimits(), codecs=(), clock_us=clock_us, unix_us=clock_us
+        )
         keeping.show(made.metrics)
         made.metrics.describe(name="w", store_id="s")
         made.metrics.model_restarts.labels("m")

@@ -1,0 +1,62 @@
+"""Makes the archivist of an agent from its configuration; none when no rule sends a picture."""
+
+from collections.abc import Callable
+
+from edge.archive.archivist import RING_BYTES, Archivist
+from edge.archive.ring import AroundRing
+from edge.archive.rules import UplinkRule, UplinkRules
+from edge.outbox.payload import PayloadEntry
+from edge.scheduling.priority_rule import PriorityRule
+from edge.uplink_config import AroundConfig, UplinkConfig, UplinkRuleConfig
+from pipelines.codecs.kinds import CODECS
+from pipelines.result import AnsweredBy, Priority
+
+
+def build_archivist(
+    uplink: UplinkConfig,
+    around: AroundConfig | None,
+    *,
+    keep: Callable[[PayloadEntry], None],
+    clock_us: Callable[[], int],
+) -> Archivist | None:
+    """`keep` gets what goes to the outbox. Rules that only give another priority need an archivist too."""
+    rules = UplinkRules([rule_of(rule) for rule in uplink.rules])
+    if not rules.change_anything:
+        return None
+    archive = uplink.archive
+    ring = (
+        None
+        if around is None
+        else AroundRing[PayloadEntry](before_us=around.before, after_us=around.after, max_bytes=RING_BYTES)
+    )
+    return Archivist(
+        rules=rules,
+        codec=CODECS[archive.codec].resolve().from_config(archive),
+        quality=archive.quality or 0,
+        ring=ring,
+        keep=keep,
+        clock_us=clock_us,
+    )
+
+
+def rule_of(rule: UplinkRuleConfig) -> UplinkRule:
+    when = rule.when
+    seen = None
+    if when is not None and when.asks_for_boxes:
+        seen = PriorityRule(
+            priority=Priority.NORMAL,
+            label=when.label,
+            score_above=when.score_above,
+            score_below=when.score_below,
+            count=when.count_at_least,
+            region=when.region,
+        )
+    return UplinkRule(
+        seen=seen,
+        answered_by=None
+        if when is None or when.answered_by is None
+        else frozenset(map(AnsweredBy, when.answered_by)),
+        every=rule.every,
+        payload=rule.payload,
+        priority=rule.priority,
+    )

@@ -1,0 +1,276 @@
+"""Payloads from the outbox to the cloud, step by step in virtual time."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from edge.outbox.pacing import AT_LEAST_EVERY_US, SMALL_BYTES
+from edge.outbox.pause import PAUSE_US, WINDOW_US, PauseRule
+from edge.outbox.payload import PayloadEntry
+from pipelines.errors import Retryable
+from protos.wire.bulk import Have
+from protos.wire.session import Limits
+from tests.support.outboxes import LIMITS, SECOND, Desk, opened, payload, record
+from tests.support.payload_house import House
+from tests.unit.test_outbox_pacing import START, observe, reachable
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    made = House(tmp_path)
+    yield made
+    made.close()
+
+
+def haves(house: House) -> list[Have]:
+    return [m for m in house.up if isinstance(m, Have)]
+
+
+def step(house: House) -> None:
+    """Everything on its way arrives, and 100 ms pass."""
+    while house.up or house.down:
+        house.arrive_up()
+        house.arrive_down()
+    house.turn(100_000)
+
+
+def test_a_payload_goes_up_in_pieces_that_fit_the_link_and_is_forgotten_when_the_cloud_keeps_it(
+    house: House,
+) -> None:
+    house.keep(payload(1, size=200_000))
+    house.settle()
+    assert house.in_cloud(1) == house.kept[1].data
+    assert house.pieces > 3
+    assert house.piece_bytes == 200_000
+    assert house.outbox.ledger().payloads_acked == 1
+    assert house.parts() == []
+
+
+def test_an_upload_that_is_cut_off_sends_no_byte_twice(house: House) -> None:
+    house.keep(payload(1, size=300_000))
+    house.connect()
+    while house.pieces < 3:
+        step(house)
+    house.connect()
+    house.kill_worker()
+    house.settle()
+    assert house.in_cloud(1) == house.kept[1].data
+    assert house.piece_bytes <= 300_000
+
+
+def test_what_the_cloud_has_costs_no_piece(house: House) -> None:
+    first = payload(1, size=50_000)
+    house.keep(first)
+    house.settle()
+    before = house.pieces
+    again = PayloadEntry(shown=replace(first.shown, key=(*first.shown.key[:2], 2)), age_us=0, data=first.data)
+    house.keep(again)
+    house.settle()
+    assert house.pieces == before
+    assert house.in_cloud(2) == first.data
+
+
+def test_two_frames_of_one_content_are_sent_once(house: House) -> None:
+    first = payload(1, size=50_000)
+    again = PayloadEntry(shown=replace(first.shown, key=(*first.shown.key[:2], 2)), age_us=0, data=first.data)
+    house.keep(first)
+    house.keep(again)
+    house.settle()
+    assert house.piece_bytes == 50_000
+    assert (house.in_cloud(1), house.in_cloud(2)) == (first.data, first.data)
+
+
+def test_what_matters_more_goes_before_what_was_offered_first(house: House) -> None:
+    for seq in (1, 2, 3):
+        house.keep(payload(seq, size=20_000, priority=0))
+    house.connect()
+    step(house)
+    step(house)
+    house.keep(payload(9, size=20_000, priority=2))
+    order: list[int] = []
+    for _ in range(400):
+        step(house)
+        house.writer.work()
+        order += [seq for seq in (1, 2, 3, 9) if house.in_cloud(seq) and seq not in order]
+    assert order[:2] == [1, 9]
+    assert set(order) == {1, 2, 3, 9}
+
+
+def test_a_payload_damaged_on_the_gateway_is_set_aside_and_counted(house: House) -> None:
+    house.keep(payload(1, size=5000))
+    house.keep(payload(2, size=5000))
+    house.outbox._drop_connection()
+    with closing(sqlite3.connect(house.root / "outbox.db")) as db, db:
+        db.execute("UPDATE payloads SET data = zeroblob(5000) WHERE seq = 1")
+    house.settle()
+    ledger = house.outbox.ledger()
+    assert (ledger.payloads_set_aside, ledger.payloads_acked, ledger.payload_balance) == (1, 1, 0)
+    assert house.in_cloud(1) is None
+    assert house.in_cloud(2) == house.kept[2].data
+
+
+def test_a_worker_that_keeps_no_payloads_is_offered_none_and_nothing_waits_for_it(house: House) -> None:
+    house.keep(payload(1))
+    house.keeper.backfill.reachable(connected=True, limits=LIMITS, now_us=house.now_us)
+    house.connected = True
+    house.turn(10 * SECOND)
+    assert house.up == []
+    assert house.keeper.stats().payloads_pending == 1
+    assert house.keeper.stats().empty
+
+
+def test_what_the_worker_can_never_take_is_given_up_and_counted(house: House) -> None:
+    house.keep(payload(1, size=5000))
+    house.keep(
+        replace(
+            payload(2),
+            shown=replace(payload(2).shown, encoding=replace(payload(2).shown.encoding, codec="odd")),
+        )
+    )
+    house.connected = True
+    house.session = None  # type: ignore[assignment]
+    house.connect()
+    small: Limits = replace(LIMITS, payload_bytes=4000)
+    house.keeper.backfill.reachable(connected=True, limits=small, now_us=house.now_us)
+    house.settle()
+    assert house.outbox.ledger().payloads_refused == 2
+    assert house.keeper.stats().payload_balance == 0
+
+
+def test_an_answer_that_does_not_come_is_asked_for_again_more_patiently(house: House) -> None:
+    house.keep(payload(1))
+    house.connect()
+    asked: list[int] = []
+    for _ in range(600):
+        house.turn(100_000)
+        if haves(house):
+            asked.append(house.now_us)
+            house.up.clear()
+    gaps = [b - a for a, b in pairwise(asked)]
+    assert len(gaps) >= 3
+    assert all(b >= 1.5 * a for a, b in pairwise(gaps))
+
+
+def test_results_go_before_any_payload() -> None:
+    desk = Desk()
+    desk.connect()
+    desk.keeper.backfill.reachable(
+        connected=True, limits=replace(LIMITS, payload_bytes=1 << 20), now_us=desk.now_us
+    )
+    desk.keeper.payloads.put(payload(99, priority=2), desk.now_us)
+    for seq in range(1, 4):
+        desk.keeper.append(record(seq), desk.now_us)
+    desk.turn()
+    (first,) = desk.cloud.batches
+    assert [r.id.seq for r in opened(first)] == [1, 2, 3]
+    desk.go(SECOND)
+    assert [p.id.seq for have in desk.cloud.haves for p in have.payloads] == [99]
+
+
+def test_payloads_are_committed_after_records_and_survive_a_store_that_fails_for_now() -> None:
+    desk = Desk()
+    store = desk.store
+    store.fail = Retryable("database or disk is full")  # type: ignore[attr-defined]
+    desk.keeper.payloads.put(payload(1), desk.now_us)
+    desk.keeper.append(record(1), desk.now_us)
+    desk.go(SECOND)
+    assert desk.keeper.stats().payloads_uncommitted == 1
+    store.fail = None  # type: ignore[attr-defined]
+    desk.go(10 * SECOND)
+    assert (store.ledger().payloads_pending, store.ledger().pending) == (1, 1)
+    (kept,) = store.payloads(limit=1)
+    assert store.uptime_us(desk.now_us) - kept.born_us >= 11 * SECOND
+
+
+def test_payloads_memory_cannot_hold_are_lost_the_least_important_first_and_counted() -> None:
+    desk = Desk()
+    desk.store.fail = Retryable("full")  # type: ignore[attr-defined]
+    for seq in range(1, 6):
+        desk.keeper.payloads.put(payload(seq, size=10 << 20, priority=2 * (seq == 1)), desk.now_us)
+    assert (len(desk.keeper.payloads), desk.keeper.payloads.lost) == (3, 2)
+    desk.store.fail = None  # type: ignore[attr-defined]
+    desk.go(SECOND)
+    assert [p.shown.key[2] for p in desk.store.payloads(limit=9)] == [1, 4, 5]
+
+
+# -- pausing ----------------------------------------------------------------------------------------------
+
+
+def run(
+    rule: PauseRule, now_us: int, *, seconds: float, share: float, sending: bool, counts: list[int]
+) -> int:
+    """15 frames a second sent far, `share` of them answered."""
+    for _ in range(int(seconds * 15)):
+        now_us += SECOND // 15
+        counts[0] += 1
+        counts[1] += int(counts[0] * share) - int((counts[0] - 1) * share)
+        if sending and now_us >= rule.until_us:
+            rule.sent(now_us)
+        rule.observe(offloaded=counts[0], far=counts[1], now_us=now_us)
+    return now_us
+
+
+def test_payloads_pause_when_they_cost_far_answers_and_go_on_later() -> None:
+    rule, counts = PauseRule(), [0, 0]
+    now_us = run(rule, 0, seconds=10, share=0.9, sending=False, counts=counts)
+    now_us = run(rule, now_us, seconds=2.5, share=0.5, sending=True, counts=counts)
+    assert now_us < rule.until_us <= now_us + WINDOW_US + PAUSE_US
+
+
+def test_a_link_that_is_poor_without_payloads_does_not_pause_them() -> None:
+    rule, counts = PauseRule(), [0, 0]
+    now_us = run(rule, 0, seconds=10, share=0.4, sending=False, counts=counts)
+    run(rule, now_us, seconds=20, share=0.4, sending=True, counts=counts)
+    assert rule.until_us == 0
+
+
+def test_each_further_fall_pauses_longer() -> None:
+    rule, counts = PauseRule(), [0, 0]
+    now_us = run(rule, 0, seconds=10, share=0.9, sending=False, counts=counts)
+    pauses: list[int] = []
+    for _ in range(4):
+        before = rule.until_us
+        while rule.until_us == before:
+            now_us = run(rule, now_us, seconds=0.2, share=0.5, sending=True, counts=counts)
+        pauses.append(rule.until_us - now_us)
+        now_us = run(
+            rule,
+            now_us,
+            seconds=(rule.until_us - now_us) / SECOND + 0.1,
+            share=0.9,
+            sending=False,
+            counts=counts,
+        )
+    assert pauses == sorted(pauses)
+    assert pauses[-1] > 3 * pauses[0]
+
+
+def test_while_no_live_frame_tells_the_bandwidth_what_crossed_does() -> None:
+    pacing = reachable()
+    observe(pacing, START, bytes_per_s=0)
+    before = pacing.allowance_bytes(START)
+    for _ in range(8):
+        pacing.crossed(50_000, 10_000)
+    assert pacing.allowance_bytes(START) > 3 * before
+    observe(pacing, START, bytes_per_s=1e6)
+    assert pacing.allowance_bytes(START) == 16_000
+    pacing.reachable(connected=True, now_us=START)
+    observe(pacing, START, bytes_per_s=0)
+    assert pacing.allowance_bytes(START) == before
+
+
+def test_a_pause_holds_payloads_back_and_not_results() -> None:
+    pacing = reachable()
+    observe(pacing, START)
+    pacing.pause._until_us = START + 60 * SECOND
+    assert pacing.allowance_bytes(START) > 0
+    assert pacing.payload_allowance_bytes(START) == 0
+    assert pacing.payload_due_us(START) == START + AT_LEAST_EVERY_US
+    later_us = START + AT_LEAST_EVERY_US
+    observe(pacing, later_us)
+    assert pacing.payload_allowance_bytes(later_us) == SMALL_BYTES
