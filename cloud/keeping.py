@@ -5,6 +5,7 @@
 Whoever brings backfilled pictures hands them to `writer`, with whom to tell, and asks `payloads` what is known.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 
 from cloud.live_payloads import LivePayloads
@@ -17,6 +18,8 @@ from cloud.store.payloads import PayloadCounts, Payloads
 from cloud.store.records import RecordStore
 from cloud.store.retention import Retention
 from cloud.threads import left_after
+
+log = logging.getLogger(__name__)
 
 
 class Keeping:
@@ -43,6 +46,12 @@ class Keeping:
             store.note_payloads(self.payloads.folder.root)
             self.writer = PayloadWriter(self.payloads, acknowledge=acknowledge, unix_us=unix_us)
             self.live = LivePayloads(self.writer, keep=wanted.keep, unsure_below=wanted.unsure_below)
+        elif store.payloads_path:
+            log.warning(
+                "store.payloads is left out, but this store has pictures in %s: they stay, beyond any quota and "
+                "store.keep, until the key is back or you remove the folder",
+                store.payloads_path,
+            )
         self.housekeeper = Housekeeper(
             retention=Retention(store, self.payloads),
             payloads=self.payloads,
@@ -78,7 +87,7 @@ class Keeping:
             "payloads_evicted": ("Pictures given up beyond the quota.", lambda: counts.evicted),
             "payloads_evicted_bytes": ("Their bytes.", lambda: counts.evicted_bytes),
             "payloads_dropped": (
-                "Pictures not kept: too much waited, one larger than the quota, or one that can never be stored.",
+                "Pictures not kept: too much waited, the worker ended, one larger than the quota, or never to be stored.",
                 self._dropped,
             ),
             "payloads_missing": ("Files that were not where they should be.", lambda: counts.missing),
