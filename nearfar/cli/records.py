@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearfar.cli import outputs
 from nearfar.records import shape
 from nearfar.records.moment import moment_us
 from pipelines.errors import ConfigError
@@ -205,15 +206,19 @@ def _write_hard(
     unusable: list[str] = []
     folder = CocoFolder(out, PayloadFolder(pictures), left_out=unusable.append)
     tally: dict[str, int] = {}
-    for row in store.rows(query, newest_first=True):
-        if len(folder) == limit:
-            break
-        why = why_hard(row, unsure_below=unsure_below)
-        if why and folder.add(row, why):
-            for name in why:
-                tally[name] = tally.get(name, 0) + 1
-    folder.finish()
+    with outputs.writing(out):
+        for row in store.rows(query, newest_first=True):
+            if len(folder) == limit:
+                break
+            why = why_hard(row, unsure_below=unsure_below)
+            if why and folder.add(row, why):
+                for name in why:
+                    tally[name] = tally.get(name, 0) + 1
+        folder.finish()
     reasons = ", ".join(f"{name} {count}" for name, count in tally.items())
     print(f"{out}: {len(folder)} pictures" + (f" ({reasons})" if reasons else ""))
     if unusable:
-        print(f"{len(unusable)} pictures could not be used; the first: {unusable[0]}", file=sys.stderr)
+        print(
+            f"{len(unusable)} pictures could not be used; the first: {shape.plain(unusable[0])}",
+            file=sys.stderr,
+        )

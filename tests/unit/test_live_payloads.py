@@ -115,3 +115,18 @@ def _service(store: RecordStore, detector: GatedDetector, keeping: Keeping) -> S
     )
     made.start(timer=False)
     return made
+
+
+def test_pictures_that_nobody_keeps_in_bounds_any_more_are_said_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "worker.yaml").write_text(WORKER.format(rule="keep: all"))
+    config = load_worker(tmp_path / "worker.yaml").store
+    without = config.model_copy(update={"payloads": None})
+    with open_store(config.url) as store:
+        for described in (without, config):
+            Keeping(described, store, acknowledge=lambda _: None, clock_us=clock_us, unix_us=unix_us)
+        assert caplog.text == ""
+    with open_store(config.url) as store:
+        Keeping(without, store, acknowledge=lambda _: None, clock_us=clock_us, unix_us=unix_us)
+    assert "store.payloads is left out" in caplog.text
