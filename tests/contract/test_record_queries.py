@@ -235,7 +235,7 @@ def test_hard_examples_are_a_folder_of_pictures_with_the_answers_as_pre_labels(
     assert {seq: image["nearfar"]["why"] for seq, image in by_seq.items()} == {
         2: ["unsure"],
         3: ["missed"],
-        4: ["disagree"],
+        4: ["disagree", "late"],
     }
     for seq, image in by_seq.items():
         picture = cv2.imread(str(tmp_path / "out" / "images" / image["file_name"]))
@@ -255,7 +255,7 @@ def test_hard_examples_are_a_folder_of_pictures_with_the_answers_as_pre_labels(
 def test_hard_examples_are_chosen_by_conditions_limit_and_score(
     ask: Ask, pictures: Payloads, tmp_path: Path
 ) -> None:
-    assert "1 pictures (disagree 1)" in ask("--hard", str(tmp_path / "a"), "--stream", "yard")
+    assert "1 pictures (disagree 1, late 1)" in ask("--hard", str(tmp_path / "a"), "--stream", "yard")
     assert "1 pictures" in ask("--hard", str(tmp_path / "b"), "--limit", "1")
     assert "unsure 4" in ask("--hard", str(tmp_path / "c"), "--unsure-below", "0.95")
     assert "0 pictures" in ask("--hard", str(tmp_path / "d"), "--label", "cat")

@@ -7,11 +7,11 @@ import pytest
 
 from cloud.config import load_worker
 from cloud.keeping import Keeping
-from cloud.live_payloads import is_hard
 from cloud.metrics import WorkerMetrics
 from cloud.models import ModelSpec
 from cloud.service import Service
 from cloud.store.records import RecordStore, open_store
+from pipelines.hard import why_hard
 from pipelines.result import Detections, Priority
 from protos.wire.live import Result
 from tests.support.eventually import eventually
@@ -36,7 +36,8 @@ def seen(*scores: float) -> Detections:
 
 def test_hard_is_an_unsure_box_a_high_priority_or_a_result_after_its_time() -> None:
     def hard(*scores: float, priority: Priority = Priority.NORMAL, late: bool = False) -> bool:
-        return is_hard(seen(*scores), priority=priority, late=late, unsure_below=0.5)
+        why = why_hard(given=None, far=seen(*scores), priority=priority, late=late, unsure_below=0.5)
+        return bool(why)
 
     assert not hard()
     assert not hard(0.9, 0.5)
