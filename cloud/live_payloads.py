@@ -3,15 +3,12 @@
 Hard is what `pipelines.hard` says of the frame, as far as the worker knows it when it has answered.
 """
 
-from typing import Literal
-
 from cloud.jobs import Job
+from cloud.store.kinds import Keep
 from cloud.store.payload_writer import PayloadWriter
 from cloud.store.payloads import Payload
 from pipelines.hard import why_hard
 from pipelines.result import Detections
-
-Keep = Literal["none", "hard", "all"]
 
 
 class LivePayloads:

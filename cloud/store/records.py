@@ -20,11 +20,12 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, Statement
 from cloud.store import preparation
 from cloud.store.contention import in_turn
 from cloud.store.database import Database
+from cloud.store.key import KEY, id_of, in_order
 from cloud.store.kinds import STORES
 from cloud.store.payload_ref import PayloadRef
 from cloud.store.preparation import PAYLOADS_KEY
 from cloud.store.query import KEPT, Query, payload_part
-from cloud.store.row import KEY, RecordRow, far_row, gap_of, gap_row, given_row, in_order, row_of
+from cloud.store.row import RecordRow, far_row, gap_of, gap_row, given_row, row_of
 from cloud.store.tables import gaps, meta, records
 from cloud.store.upserts import Upserts
 from pipelines.errors import ConfigError, Fatal, Rejected, Retryable
@@ -186,7 +187,7 @@ class RecordStore:
         columns = [records.c[k] for k in KEY]
         statement = select(*columns).order_by(*columns)
         with self.reading() as connection:
-            return [FrameId(a, bytes.fromhex(r), s, n) for a, r, s, n in connection.execute(statement)]
+            return [id_of(dict(found)) for found in connection.execute(statement).mappings()]
 
     def gaps(self, query: Query = _EVERY) -> list[tuple[str, Gap]]:
         """`(agent, gap)` of the agents, streams and runs asked for, ordered."""

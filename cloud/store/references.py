@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlalchemy import bindparam, delete, select, tuple_
 from sqlalchemy.engine import Connection
 
+from cloud.store.key import KEY, id_of, in_order, key_of
 from cloud.store.payload_ref import COLUMNS, PayloadRef
-from cloud.store.row import KEY, in_order, key_of
 from cloud.store.tables import blobs, payloads
 from cloud.store.upserts import Upserts
 from pipelines.frame import FrameId
@@ -21,8 +21,7 @@ def of(connection: Connection, ids: Iterable[FrameId]) -> dict[FrameId, PayloadR
     for at in range(0, len(wanted), _AT_ONCE):
         among = _FOUND.where(tuple_(*(payloads.c[name] for name in KEY)).in_(wanted[at : at + _AT_ONCE]))
         for row in connection.execute(among).mappings():
-            identity = FrameId(row["agent"], bytes.fromhex(row["run"]), row["stream"], row["seq"])
-            found[identity] = PayloadRef.of(dict(row), kept=bool(row["kept"]))
+            found[id_of(dict(row))] = PayloadRef.of(dict(row), kept=bool(row["kept"]))
     return found
 
 

@@ -13,9 +13,9 @@ from sqlalchemy.engine import Connection, CursorResult
 
 from cloud.store import references
 from cloud.store.contention import in_turn
+from cloud.store.key import KEY
 from cloud.store.payloads import Payloads
 from cloud.store.records import RecordStore
-from cloud.store.row import KEY
 from cloud.store.tables import gaps, payloads, records
 
 AT_MOST = 200

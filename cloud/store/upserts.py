@@ -12,7 +12,7 @@ from sqlalchemy import Table, case, false, func
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection, Dialect
 
-from cloud.store.row import KEY
+from cloud.store.key import KEY
 from cloud.store.tables import blobs, gaps, meta, payloads, records
 
 _GIVEN = (

@@ -188,6 +188,7 @@ def test_the_gap_ledger_explains_missing_frames(ask: Ask) -> None:
     [
         (["--gaps", "--by", "near"], "gaps have no answers"),
         (["--gaps", "--hard", "x"], "two questions"),
+        (["--payloads", "x"], "goes with --hard"),
         (["--since", "yesterday"], "must be a moment like 2026-11-30"),
         (["--hard", "x"], "no worker of this store keeps pictures"),
         (["--hard", "x", "--payloads", "/nowhere"], "there is no payload folder at /nowhere"),
