@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 _REST_S = 30.0
 _BREATH_S = 0.1
+_LEAST_BREATH_S = 0.01
 _CHEAP_US, _DEAR_US = 20_000, 60_000
 _MOST = 16 * AT_MOST
 _PICTURES_EVERY = 8  # turns, while there is more to prune
@@ -96,8 +97,12 @@ class Housekeeper:
     def _run(self) -> None:
         rest_s = _BREATH_S
         while not self._stopping.wait(rest_s):
+            begun_us = self._clock_us()
             try:
-                rest_s = _BREATH_S if self.turn() else _REST_S
+                more = self.turn()
+                took_s = (self._clock_us() - begun_us) / 1e6
+                # As long as it took: whoever commits has the store half of the time, and pruning keeps up with ingest.
+                rest_s = min(max(took_s, _LEAST_BREATH_S), _BREATH_S) if more else _REST_S
                 self._trouble = ""
             except (Retryable, Fatal) as error:
                 if not self._trouble:
