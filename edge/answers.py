@@ -237,6 +237,7 @@ class AnswerDesk:
             reason=give.reason,
             link=give.link if give.by is AnsweredBy.FAR else ",".join(pending.sent_over),
             encoding=pending.encoding if offloaded else None,
+            p_on_time=pending.p_on_time,
             timing_us=timing,
             age_frames=age_frames,
         )

@@ -94,8 +94,8 @@ class SchedulerConfig(Block):
     )
     ladder: Annotated[tuple[RungConfig, ...], Field(strict=False)] = (RungConfig(),)
     hedge: HedgeConfig = HedgeConfig()
-    min_p: Fraction = Field(0.25, description="least probability of being on time that is worth sending")
-    byte_price: float = Field(0.0015, ge=0, description="accuracy per kB")
+    min_p: Fraction = Field(0.1, description="least probability of being on time that is worth sending")
+    byte_price: float = Field(0.001, ge=0, description="accuracy per kB")
     duplicate: DuplicateConfig | None = Field(
         None, description="send frames that matter over two links; left out: each frame goes over one"
     )

@@ -35,7 +35,8 @@ MAX_LINKS = 4
 
 
 class RttBudget(Block):
-    """The band of the round trip: above the first no frame is offloaded, below the second it is again."""
+    """The band of the round trip: above the first a link is over budget, below the second it is in budget again. Over
+    budget only frames that look worth it go; with the policy threshold, or once nothing comes back, none."""
 
     # The default needs the pipeline's deadline, so the pipeline fills it in; nobody has to write it.
     model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required", None))
@@ -133,7 +134,7 @@ class PipelineConfig(Block):
     deadline: Duration = Field(duration("100ms"), description="frame available to answer out")
     rtt_budget: RttBudget = Field(
         default_factory=lambda data: RttBudget(fall_back_above=Microseconds(data["deadline"])),
-        description="round trips in which frames are offloaded",
+        description="round trips at which a link is in budget",
     )
     labels: Annotated[Words, Field(min_length=1)] | None = Field(
         None, description="the recipe's own label space; left out: each detector's own"

@@ -9,7 +9,6 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from edge.answers import AnswerDesk
 from edge.archive.archivist import Archivist
@@ -17,12 +16,12 @@ from edge.counters import Counters
 from edge.enactor import Enactor
 from edge.encoder import Encoded
 from edge.far_ports import FarPorts
+from edge.intake import Intake
 from edge.link_sight import LinkSight
 from edge.links.base import LinkEvent
 from edge.near import NearRun, NearRunner
 from edge.outbox.port import Outbox
 from edge.pending import Pending
-from edge.scheduling import actions
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
@@ -59,23 +58,28 @@ class Dispatcher(threading.Thread):
         super().__init__(name="dispatcher", daemon=True)
         self.scheduler = scheduler
         self.counters = counters
-        self._deadline_us = deadline_us
         self._ports: Mapping[str, StreamPort] = {p.name: p for p in streams}
         self._clock_us = clock_us
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._pending: dict[Key, Pending] = {}
-        # Streams with a frame in the slot that nobody could take yet, and when its time will be up.
-        self._waiting: dict[str, int] = {}
         self._unasked = Unasked(outbox=outbox, desk=desk, counters=counters)
         # Streams whose report lies in the inbox; taken out here before the slot is looked into.
         self._reported: set[str] = set()
-        self._stopping = False
         self._over = False
         self.idle = threading.Event()
         # For other threads: when this one last turned, 0 = not yet.
         self.turned_us = 0
         self.far = None if far is None else far(self._pending)
         self.tracking = tracking
+        self._intake = Intake(
+            scheduler=scheduler,
+            deadline_us=deadline_us,
+            ports=self._ports,
+            pending=self._pending,
+            unasked=self._unasked,
+            clock_us=clock_us,
+            tracking=tracking,
+        )
         self._enactor = Enactor(
             scheduler=scheduler,
             near=near,
@@ -162,7 +166,7 @@ class Dispatcher(threading.Thread):
 
     def _due_us(self) -> int | None:
         """When something has to be done even if nothing happens."""
-        times = [self.scheduler.next_us(), *self._waiting.values()]
+        times = [self.scheduler.next_us(), *self._intake.waiting.values()]
         return min((t for t in times if t is not None), default=None)
 
     def _guarded(self, step: Callable[[], None]) -> None:
@@ -177,13 +181,13 @@ class Dispatcher(threading.Thread):
         due_us = self.scheduler.next_us()
         if due_us is not None and due_us <= now_us:
             self._enactor.do(self.scheduler.tick(now_us))
-        if self._waiting:
-            for stream in self.scheduler.by_claim(self._waiting, now_us):
+        if self._intake.waiting:
+            for stream in self.scheduler.by_claim(self._intake.waiting, now_us):
                 self._take(stream)
         self.turned_us = now_us
         if self.far is not None:
             self.far.look(now_us)
-        if self._pending or self._waiting:
+        if self._pending or self._intake.waiting:
             self.idle.clear()
         elif self._inbox.empty():
             self.idle.set()
@@ -195,45 +199,7 @@ class Dispatcher(threading.Thread):
         self._take(stream)
 
     def _take(self, stream: str) -> None:
-        """Accept the frame in the slot, if somebody could answer it now; else it waits for its successor."""
-        slot = self._ports[stream].slot
-        if self._stopping:
-            self._waiting.pop(stream, None)
-            if (frame := slot.take_when(lambda _: True)) is not None:
-                self._unasked.shed(frame, ShedReason.STOPPING)
-            return
-        decided: list[actions.Action] = []
-        taken = slot.take_when(lambda frame: self._accept(frame, decided))
-        left = slot.peek() if taken is None else None
-        if left is not None:
-            key, deadline_us = (stream, left.seq), left.captured_us + self._deadline_us
-            up_us = self.scheduler.waits_until_us(key, deadline_us)
-            self._waiting[stream] = up_us if left.paced else self._clock_us() + LONGEST_WAIT_US
-            return
-        self._waiting.pop(stream, None)
-        self._enactor.do(decided)
-
-    def _accept(self, frame: Frame, decided: list[actions.Action]) -> bool:
-        """Whether the scheduler takes `frame`; what it decided is added to `decided`."""
-        now_us = self._clock_us()
-        if not frame.paced:  # pull-driven: its time starts when it is accepted
-            frame = replace(frame, captured_us=now_us, available_us=now_us)
-        key = (frame.stream, frame.seq)
-        deadline_us = frame.captured_us + self._deadline_us
-        priority = self.scheduler.priority(frame.stream, now_us)
-        offered = self.scheduler.offer(
-            key, captured_us=frame.captured_us, deadline_us=deadline_us, now_us=now_us
-        )
-        if offered is None:
-            return False
-        self._pending[key] = Pending(
-            frame=frame, deadline_us=deadline_us, accepted_us=now_us, priority=priority
-        )
-        if self.tracking is not None:
-            oldest = next(seq for name, seq in self._pending if name == frame.stream)
-            self.tracking.accepted(frame, oldest=oldest)
-        decided.extend(offered)
-        return True
+        self._enactor.do(self._intake.take(stream))
 
     # -- events -------------------------------------------------------------------------------------------
 
@@ -287,7 +253,7 @@ class Dispatcher(threading.Thread):
     # -- the end ------------------------------------------------------------------------------------------
 
     def _start_stopping(self) -> None:
-        self._stopping = True
+        self._intake.close()
         for stream in self._ports:
             self._take(stream)
 

@@ -114,6 +114,7 @@ class FarPort:
             sent_bytes=self._link.bytes_sent(),
             too_large=self._link.too_large,
             bad_messages=self._link.bad_messages,
+            selective=self._scheduler.selective(self.name),
             silent=self._way.breaker.silent(now_us),
             metered=self._way.metered,
             budget_left_bytes=budget.rest_bytes(now_us),
@@ -150,6 +151,7 @@ class FarPort:
                 action.key, f"link {sent.value}", self._clock_us(), link=action.link
             )
         pending.sent_over[action.link] = sent_us
+        pending.p_on_time = action.p
         self._counters.offloaded += 1
         self._counters.payload_bytes += len(payload)
         return ()

@@ -25,7 +25,7 @@ def families(prefix: str, links: Sequence[LinkSight]) -> Iterator[Metric]:
     yield gauge("connected", "1 while a worker has welcomed this agent.", each(lambda s: s.connected))
     yield gauge(
         "in_budget",
-        "1 while round trips are inside the band and frames are offloaded.",
+        "1 while round trips are inside the band; outside only frames that look worth it go.",
         each(lambda s: s.in_budget),
     )
     if measured := [s for s in links if s.rtt_us is not None]:

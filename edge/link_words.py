@@ -66,6 +66,7 @@ class LinkWords:
     """Owned by the dispatcher thread. `near`: whether frames are answered without any link."""
 
     def __init__(self, *, near: bool) -> None:
+        self._rest = "near answers the rest" if near else "the rest is missed"
         self._without = "near answers" if near else "frames are missed meanwhile"
         self._meanwhile = self._without
         self._spoken_of_budget: deque[int] = deque(maxlen=_LINES)
@@ -113,7 +114,10 @@ class LinkWords:
 
     def _say_budget(self, sight: LinkSight, word: _Word) -> None:
         if not word.good:
-            words = f"over budget: {sight.reason}; {self._meanwhile}, it is measured on"
+            meanwhile = (
+                f"only frames that look worth it go, {self._rest}" if sight.selective else self._meanwhile
+            )
+            words = f"over budget: {sight.reason}; {meanwhile}, it is measured on"
         elif word.was_missed:
             words = f"in budget again after {word.without_us / 1e6:.1f} s"
         else:

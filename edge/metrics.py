@@ -60,7 +60,7 @@ class _VitalsCollector(Collector):
         if vitals.links:
             yield from families(PREFIX, vitals.links)
             yield _gauge(
-                "degraded", "1 while no link is in budget: nothing is answered far.", vitals.degraded
+                "degraded", "1 while no link is in budget: far answers little or nothing.", vitals.degraded
             )
         yield from _near(vitals)
         yield from self._outbox(vitals)

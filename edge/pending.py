@@ -26,6 +26,7 @@ class Pending:
     payload: bytes | None = None
     encoding: Encoding | None = None
     encode_us: int = 0
+    p_on_time: float | None = None  # as it was given when it left for far; None = it did not
     near_due_us: int = 0
     near: NearRun | None = None
     far: Result | None = None

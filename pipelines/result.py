@@ -148,7 +148,8 @@ class Answer:
 
     `latency_us` = released − captured on the gateway's monotonic clock. `on_time` is only true for near
     or far, status ok, released by the deadline. `timing_us` names each part of the latency; for a tracked answer also
-    its `age`, which is none. `age_frames`: how many captured frames ago it was said what is carried forward; 0 = of
+    its `age`, which is none. `p_on_time`: the probability of being on time that far was given when the frame left,
+    None = it did not leave. `age_frames`: how many captured frames ago it was said what is carried forward; 0 = of
     this frame.
     """
 
@@ -167,6 +168,7 @@ class Answer:
     reason: str = ""
     link: str = ""
     encoding: Encoding | None = None
+    p_on_time: float | None = None
     timing_us: dict[str, int] = field(default_factory=dict)
     age_frames: int = 0
 

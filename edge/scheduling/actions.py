@@ -19,12 +19,16 @@ class Encode:
 
 @dataclass(frozen=True, slots=True)
 class SendFrame:
-    """Send head and body; then call `send_failed` if it was not accepted. A frame may go over two links."""
+    """Send head and body; then call `send_failed` if it was not accepted. A frame may go over two links.
+
+    `p`: the probability it is given of being on time.
+    """
 
     key: Key
     link: str
     worker_budget_us: int
     probe: bool
+    p: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

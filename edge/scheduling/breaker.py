@@ -1,7 +1,7 @@
 """Whether live frames may be offloaded to one link: the round-trip band, probes and dead connections.
 
 Over budget when 2 of the last 3 round trips are above the band, when an overdue frame and a missed ping
-coincide, or after 3 missed pings. Back after `needed` consecutive probes (real frames) below the band;
+coincide, or after 3 missed pings. Back after `needed` consecutive frames sent since (probes or not) below the band;
 flapping doubles `needed`, it decays within 5 s. On metered links pings and probes back off. Sans-IO.
 """
 
@@ -53,6 +53,13 @@ class Breaker:
         state = "in budget" if self.in_budget else f"over budget: {self.reason}"
         return f"<Breaker {state}, {len(self.pings)} pings out, {self._good_probes}/{self._needed} probes>"
 
+    @property
+    def alive(self) -> bool:
+        """Whether the link carries anything at all, in the band or not: it was tried, no ping is late, and frames
+        do not vanish on it. Who knows how long a frame would take may use it then, and need not keep to the band."""
+        tried = self.connected and not self._untried
+        return tried and not self.pings.missed and self.reason != VANISH
+
     # -- what happens -------------------------------------------------------------------------------------
 
     def welcomed(self, now_us: int) -> None:
@@ -94,6 +101,7 @@ class Breaker:
     def frame_overdue(self, now_us: int) -> None:
         """A live frame is unanswered past its time: with a missed ping, the link is over budget."""
         self._next_known = False
+        self._good_probes = 0
         if self.pings.missed:
             self._trip(now_us, "frames and pings unanswered")
         else:
@@ -179,16 +187,12 @@ class Breaker:
         if probe != self._probe:
             return False
         self._probe = None
-        if self.in_budget:
-            return False
-        if rtt_us is None or rtt_us > self._below_us:
-            self._good_probes = 0
-            return False
-        self._good_probes += 1
-        if self._good_probes < self._probes_needed(now_us):
-            return False
-        self._enter(now_us)
-        return True
+        return self._count(rtt_us=rtt_us, now_us=now_us)
+
+    def frame_answered(self, *, rtt_us: int, sent_us: int, now_us: int) -> None:
+        """Any frame sent while over budget speaks for the link as a probe does."""
+        if sent_us > self._tripped_us and not self._untried:
+            self._count(rtt_us=rtt_us, now_us=now_us)
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -231,3 +235,15 @@ class Breaker:
         self._over_since_us = now_us
         self.in_budget = False
         self.reason = reason
+
+    def _count(self, *, rtt_us: int | None, now_us: int) -> bool:
+        if self.in_budget:
+            return False
+        if rtt_us is None or rtt_us > self._below_us:
+            self._good_probes = 0
+            return False
+        self._good_probes += 1
+        if self._good_probes < self._probes_needed(now_us):
+            return False
+        self._enter(now_us)
+        return True

@@ -11,6 +11,7 @@ from math import inf
 from typing import NamedTuple
 
 from edge.scheduling.far_way import FarWay
+from edge.scheduling.forecast import Forecast
 from edge.scheduling.job import Job, Near
 from edge.scheduling.policies import HEDGED, IGNORES_BAND, POLICIES, View
 from edge.scheduling.settings import SchedulerSettings
@@ -27,17 +28,20 @@ in accuracy, price of its bytes."""
 
 
 class Option(NamedTuple):
-    """Send the frame at `rung` over `link`. `p`: probability that its answer is on time; `completion_us`: the
-    median time until it is there. `probe`, `forced`: sent to learn about the link, whatever it is worth."""
+    """Send the frame at `rung` over `link`. `p`: probability that its answer is on time. `probe`, `forced`: sent to
+    learn about the link, whatever it is worth."""
 
     link: str
     rung: int
     value: float
     p: float
-    completion_us: float
     size_bytes: int
     probe: bool = False
     forced: bool = False
+
+
+Found = tuple[Option, Forecast]
+"""An option and the forecast of its link."""
 
 
 class Decision:
@@ -54,32 +58,37 @@ class Decision:
         self._accuracies = accuracies
         self._best_first = sorted(range(len(accuracies)), key=lambda i: -accuracies[i])
         self._turn = 0
+        self.unlikely = False
+        """Whether the last frame found no option because none was likely to be back in time."""
 
     def usable(self, way: FarWay) -> bool:
-        """Whether live frames may go this way at all. A policy that ignores the band asks for it all the same while
-        another link is inside."""
-        if not way.breaker.connected:
-            return False
-        return way.breaker.in_budget or (self._ignores_band and not self._any_in_budget)
+        """Whether live frames may go this way at all: inside the band, and for policies that weigh how long a frame
+        would take also outside it, as long as the link carries anything. A policy that ignores the band asks for it all
+        the same while another link is inside."""
+        breaker = way.breaker
+        if self._timed and breaker.alive:
+            return True
+        return breaker.connected and (breaker.in_budget or (self._ignores_band and not self._any_in_budget))
 
     def best(self, job: Job, *, fallback: float, now_us: int) -> Option | None:
         """The best option of positive value, None if near is worth more."""
-        options: list[Option] = []
+        found: list[Found] = []
         floor = 0.0
+        self.unlikely = False
         chances = self._chances(job, fallback, now_us)
         pays = False
         for way in self._free_first:
             if not self.usable(way):
                 continue
-            if way.metered and not pays and options:
-                floor = max(option.value for option in options) + METERED_WORTH
-            option = self._on(way, job, chances, fallback=fallback, floor=floor, now_us=now_us)
-            if option is not None:
+            if way.metered and not pays and found:
+                floor = max(option.value for option, _ in found) + METERED_WORTH
+            one = self._on(way, job, chances, fallback=fallback, floor=floor, now_us=now_us)
+            if one is not None:
                 if way.metered and not pays:
-                    pays, options = True, []  # worth its money: those that cost none are no match
-                options.append(option)
-                floor = max(floor, option.value - AS_GOOD)
-        return self._of_two(options) if len(options) > 1 else (options[0] if options else None)
+                    pays, found = True, []  # worth its money: those that cost none are no match
+                found.append(one)
+                floor = max(floor, one[0].value - AS_GOOD)
+        return self._of_two(found) if found else None
 
     def second(self, job: Job, first: Option, now_us: int) -> Option | None:
         """Another link for the payload of `first`: the one that is soonest there with p ≥ min_p."""
@@ -95,10 +104,8 @@ class Decision:
         """Asked again when the payload's real size is known: whether `job` is still worth sending."""
         if not self._timed:
             return True
-        forecast = way.forecast(now_us)
-        # The forecast counts this frame itself as in flight, at its predicted size.
-        own_bytes = job.size_bytes - job.flights[way.name].size_bytes
-        p = forecast.p_on_time(own_bytes, job.answer_by_us - now_us)
+        p = way.forecast(now_us, but=job).p_on_time(job.size_bytes, job.answer_by_us - now_us)
+        job.flights[way.name].p = p
         return self._worth(way, job, job.rung, p, fallback, near_waits=False) > 0
 
     def sample(self, job: Job, now_us: int) -> Option | None:
@@ -110,10 +117,10 @@ class Decision:
         for way in self._ways.values():
             if (
                 self.usable(way)
-                and way.sample_due(now_us)
+                and way.sample_due(job.answer_by_us - now_us - job.cost.encode_us(rung), now_us)
                 and way.room_bytes(job.priority, now_us) >= size_bytes
             ):
-                return Option(way.name, rung, 0.0, 0.0, 0.0, size_bytes, forced=True)
+                return Option(way.name, rung, 0.0, 0.0, size_bytes, forced=True)
         return None
 
     def probe(self, job: Job, now_us: int) -> Option | None:
@@ -122,8 +129,18 @@ class Decision:
         size_bytes = job.cost.size_bytes(rung)
         for way in self._ways.values():
             if way.breaker.probe_due(now_us) and way.room_bytes(job.priority, now_us) >= size_bytes:
-                return Option(way.name, rung, 0.0, 0.0, 0.0, size_bytes, probe=True, forced=True)
+                return Option(way.name, rung, 0.0, 0.0, size_bytes, probe=True, forced=True)
         return None
+
+    def hopes(self, job: Job, now_us: int) -> bool:
+        """Whether a link could still bring `job` back in time, were there room for it."""
+        rung = job.cost.lowest
+        remaining_us = job.answer_by_us - now_us - job.cost.encode_us(rung)
+        return any(
+            not self._timed or way.forecast(now_us).p_on_time(job.cost.size_bytes(rung), remaining_us) > 0.0
+            for way in self._ways.values()
+            if self.usable(way)
+        )
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -150,7 +167,7 @@ class Decision:
 
     def _on(
         self, way: FarWay, job: Job, chances: Sequence[Chance], *, fallback: float, floor: float, now_us: int
-    ) -> Option | None:
+    ) -> Found | None:
         """The best rung on one link, if it is worth more than `floor`."""
         way.share.asked(job.key[0], job.priority, now_us)
         if way.yields(job.key[0], now_us):
@@ -158,7 +175,7 @@ class Decision:
         forecast = way.forecast(now_us)
         room_bytes = way.room_bytes(job.priority, now_us)
         waits = job.near is Near.RESERVED
-        timed = self._timed
+        timed, min_p = self._timed, self._settings.min_p
         best: tuple[int, float, int] | None = None
         best_value = floor
         crowded = False
@@ -169,10 +186,11 @@ class Decision:
                 crowded = crowded or bool(way.flights)
                 continue
             p = forecast.p_on_time(size_bytes, remaining_us)
+            self.unlikely = self.unlikely or p < min_p
+            if timed and p == 0.0:
+                crowded = crowded or bool(way.flights)
+                continue
             if timed and p * gain - price <= best_value:
-                # What cannot cross by then has no chance either: only then does it matter why.
-                if p <= 0 and not crowded and not forecast.crosses(size_bytes, remaining_us):
-                    crowded = forecast.in_flight_bytes > 0
                 continue
             value = self._worth(way, job, rung, p, fallback, near_waits=waits)
             if value > best_value:
@@ -182,7 +200,7 @@ class Decision:
         if best is None:
             return None
         rung, p, size_bytes = best
-        return Option(way.name, rung, best_value, p, forecast.completion_us(size_bytes), size_bytes)
+        return Option(way.name, rung, best_value, p, size_bytes), forecast
 
     def _worth(
         self, way: FarWay, job: Job, rung: int, p: float, fallback: float, *, near_waits: bool
@@ -206,24 +224,33 @@ class Decision:
     def _soonest(
         self, job: Job, rung: int, size_bytes: int, remaining_us: int, now_us: int, *, but: str = ""
     ) -> Option | None:
-        options = []
+        found: list[Found] = []
         for way in self._ways.values():
             if way.name == but or not self.usable(way) or way.room_bytes(job.priority, now_us) < size_bytes:
                 continue
             forecast = way.forecast(now_us)
             p = forecast.p_on_time(size_bytes, remaining_us)
             if p >= self._settings.min_p:
-                options.append(Option(way.name, rung, 0.0, p, forecast.completion_us(size_bytes), size_bytes))
-        return min(options, key=lambda option: option.completion_us, default=None)
+                found.append((Option(way.name, rung, 0.0, p, size_bytes), forecast))
+        return _sooner(found) if found else None
 
-    def _of_two(self, options: list[Option]) -> Option:
+    def _of_two(self, found: list[Found]) -> Option:
         """Two choices (Mitzenmacher 1996): of two equally good links the one predicted to be back sooner, so
         that many agents do not all run to the same worker. The pair moves on with every frame."""
-        best = max(option.value for option in options)
-        good = [option for option in options if option.value >= best - AS_GOOD]
+        if len(found) == 1:
+            return found[0][0]
+        best = max(option.value for option, _ in found)
+        good = [one for one in found if one[0].value >= best - AS_GOOD]
         if len(good) > 2:
             self._turn += 1
             first = self._turn % len(good)
             other = (first + 1 + self._turn // len(good) % (len(good) - 1)) % len(good)
             good = [good[first], good[other]]
-        return min(good, key=lambda option: option.completion_us)
+        return _sooner(good)
+
+
+def _sooner(found: Sequence[Found]) -> Option:
+    """The option whose median time until its answer is there is the least."""
+    if len(found) == 1:
+        return found[0][0]
+    return min(found, key=lambda one: one[1].completion_us(one[0].size_bytes))[0]

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from edge.scheduling.breaker import Breaker
 from edge.scheduling.data_budget import DataBudget
 from edge.scheduling.fair_share import WEIGHTS, FairShare
+from edge.scheduling.forecast import Forecast
 from edge.scheduling.in_flight import InFlight
-from edge.scheduling.job import Flight, Job
-from edge.scheduling.link_estimate import RTT_MIN_SPAN_US, Forecast, LinkEstimate
+from edge.scheduling.job import FORGET_US, Flight, Job
+from edge.scheduling.link_estimate import RTT_MIN_SPAN_US, LinkEstimate
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.settings import LinkSettings
 from pipelines.result import Load, Priority, WorkerTiming
@@ -19,7 +20,6 @@ from protos.wire.session import Credit
 
 VANISHED_FRAMES = 3
 VANISHED_AFTER_US = 300_000
-FORGET_US = 2_000_000
 SAMPLE_EVERY_US = 300_000
 METERED_SAMPLE_EVERY_US = 1_000_000
 SHORT_SPAN_US = 1_000_000
@@ -78,7 +78,7 @@ class FarWay:
 
     def room_bytes(self, priority: Priority, now_us: int) -> int:
         """The largest payload that the worker's window and the data budget still have room for; 0 = none."""
-        if len(self.flights) >= self._credit.frames or self._under_way.stalls(now_us, times=STALL):
+        if len(self.flights) >= self._credit.frames:
             return 0
         if self.flights and not self.link.measured_bytes_per_us(now_us):
             return 0  # one frame at a time until one has shown what the link carries
@@ -89,10 +89,17 @@ class FarWay:
         overhead_bytes = (self._under_way.waiting + 1) * FRAME_OVERHEAD_BYTES
         return min(window_bytes, budget_bytes - self._under_way.waiting_bytes - overhead_bytes)
 
-    def sample_due(self, now_us: int) -> bool:
-        """Nothing was sent for a while: without samples a link never looks better than it did."""
-        waiting = any(not flight.overdue for flight in self.flights.values())
-        return not waiting and self.idle_for(self._sample_every_us, now_us)
+    def sample_due(self, remaining_us: int, now_us: int) -> bool:
+        """Nothing was sent for a while: without samples a link never looks better than it did. Not while what is
+        out has not crossed, or the round trip alone takes longer than a frame has; over budget a metered link is
+        left to the probes."""
+        if self.metered and not self.breaker.in_budget:
+            return False
+        least_us = self.link.rtt_now_us(now_us) + self.link.load.service_p50_us
+        waiting = any(not flight.overdue for flight in self.flights.values()) or bool(
+            self._under_way.unanswered(self._connection)
+        )
+        return not waiting and least_us < remaining_us and self.idle_for(self._sample_every_us, now_us)
 
     def found_short(self, now_us: int) -> None:
         """A frame that an empty link would have taken found it full."""
@@ -106,8 +113,14 @@ class FarWay:
         short = self._short_us is not None and now_us - self._short_us < SHORT_SPAN_US
         return short and self.share.ahead(stream, now_us)
 
-    def forecast(self, now_us: int) -> Forecast:
-        return self.link.forecast(in_flight_bytes=self.in_flight_bytes(now_us), now_us=now_us)
+    def forecast(self, now_us: int, *, but: Job | None = None) -> Forecast:
+        """What the link would do to a frame sent now; to `but`, which waits to be sent, if it is given."""
+        waiting_bytes = self._under_way.waiting_bytes
+        own = None if but is None else but.flights.get(self.name)
+        if own is not None and own.sent_us is None:
+            waiting_bytes -= own.size_bytes
+        unanswered = self._under_way.unanswered(self._connection)
+        return self.link.forecast(now_us, unanswered=unanswered, waiting_bytes=waiting_bytes)
 
     # -- what goes out ------------------------------------------------------------------------------------
 
@@ -126,15 +139,16 @@ class FarWay:
         """The frame leaves now, `job.size_bytes` long."""
         flight = job.flights[self.name]
         flight.ahead_bytes = self._queued_bytes(now_us)
-        self._under_way.sent(flight, size_bytes=job.size_bytes, now_us=now_us)
+        if flight.forced:
+            flight.p = self.forecast(now_us, but=job).p_on_time(job.size_bytes, job.answer_by_us - now_us)
         flight.connection = self._connection
-        self._frames += 1
-        flight.nominal_us = self.link.nominal_us(
+        flight.nominal = self.link.nominal(
             size_bytes=job.size_bytes, in_flight_bytes=flight.ahead_bytes, now_us=now_us
         )
+        self._under_way.sent(flight, size_bytes=job.size_bytes, now_us=now_us)
+        self._frames += 1
         bytes_per_us = self.link.bytes_per_us(now_us)
         self._free_us = max(self._free_us, float(now_us)) + job.size_bytes / bytes_per_us
-        flight.expected_us = self.forecast(now_us).completion_us(0)  # it is in flight itself by now
         self.budget.spend(job.size_bytes + FRAME_OVERHEAD_BYTES, now_us)
 
     def drop(self, job: Job) -> Flight | None:
@@ -181,14 +195,17 @@ class FarWay:
             size_bytes=flight.size_bytes,
             sent_us=flight.sent_us,
             arrived_us=now_us,
-            nominal_us=flight.nominal_us,
+            nominal=flight.nominal,
             timing=timing,
+            own_us=own_us,
             frame=job.key,
         )
         rtt_us = max(0, rtt_us - own_us)  # own bytes queued ahead are not the link's round trip
         self.breaker.round_trip(rtt_us, now_us, live=True)
-        if flight.probe and self.breaker.probe_ended(job.key, rtt_us=rtt_us, now_us=now_us):
-            self.link.forget_slowness(now_us, keep=2)
+        if flight.probe:
+            self.breaker.probe_ended(job.key, rtt_us=rtt_us, now_us=now_us)
+        else:
+            self.breaker.frame_answered(rtt_us=rtt_us, sent_us=flight.sent_us, now_us=now_us)
 
     def overdue(self, job: Job, flight: Flight, now_us: int) -> None:
         """An unanswered frame at its answer time counts against the link, once."""
@@ -196,7 +213,7 @@ class FarWay:
             return
         flight.overdue = True
         self.link.observe_overdue(
-            sent_us=flight.sent_us, nominal_us=flight.nominal_us, now_us=now_us, frame=job.key
+            sent_us=flight.sent_us, nominal=flight.nominal, now_us=now_us, frame=job.key
         )
         self.breaker.frame_overdue(now_us)
         if flight.probe:
@@ -230,8 +247,7 @@ class FarWay:
         if raw_us <= self._band_us:
             self._prompt_ping_us = max(self._prompt_ping_us, sent_us)
         rtt_us = max(0, int(raw_us - STALL * ahead_bytes / self.link.bytes_per_us(now_us)))
-        # What is subtracted is an estimate: it may excuse a round trip, it must not make a minimum.
-        self.link.observe_rtt(raw_us, now_us)
+        self.link.observe_rtt(raw_us, now_us, own_us=raw_us - rtt_us)
         self.breaker.round_trip(rtt_us, now_us, live=False)
 
     def welcomed(self, connection: int, credit: Credit, now_us: int) -> None:
@@ -253,7 +269,7 @@ class FarWay:
         may still come and be late; it no longer fills the link."""
         if job.given is None or flight.sent_us is None:
             return False
-        return flight.connection != self._connection or now_us - flight.sent_us > FORGET_US
+        return flight.connection != self._connection or now_us - flight.sent_us >= FORGET_US
 
     def _own_wait_us(self, sent_us: int, timing: WorkerTiming) -> int:
         """How long a frame's head waited for the own frame before it: the lane is one ordered stream, so no

@@ -4,6 +4,9 @@ A lane is one ordered stream: once something sent at a time was answered, all th
 crossed. Invariant, for any sequence of calls: the sums are those of the flights added and not dropped. Sans-IO.
 """
 
+from collections.abc import Sequence
+
+from edge.scheduling.forecast import Unanswered
 from edge.scheduling.job import Flight
 
 
@@ -17,7 +20,8 @@ class InFlight:
         self.waiting = 0
         self.ahead_bytes = 0
         self.crossed_us = 0
-        self._ahead: dict[Flight, int] = {}  # in the order they were sent -> bytes
+        self._ahead: dict[Flight, Unanswered] = {}  # in the order they were sent
+        self._out: tuple[int, Sequence[Unanswered]] | None = None  # of a connection, until something changes
 
     def add(self, flight: Flight) -> None:
         """Decided on, not sent yet."""
@@ -26,14 +30,15 @@ class InFlight:
         self.waiting += 1
 
     def sent(self, flight: Flight, *, size_bytes: int, now_us: int) -> None:
-        """It leaves now, `size_bytes` long."""
+        """It leaves now on its connection, `size_bytes` long; what it was expected to take is known."""
         self.waiting -= 1
         self.waiting_bytes -= flight.size_bytes
         self.size_bytes += size_bytes - flight.size_bytes
         flight.size_bytes = size_bytes
         flight.sent_us = now_us
         if now_us > self.crossed_us:
-            self._ahead[flight] = size_bytes
+            self._ahead[flight] = Unanswered(now_us, size_bytes, flight.nominal)
+            self._out = None
             self.ahead_bytes += size_bytes
 
     def drop(self, flight: Flight) -> None:
@@ -43,26 +48,28 @@ class InFlight:
             self.waiting_bytes -= flight.size_bytes
             self.waiting -= 1
         else:
-            self.ahead_bytes -= self._ahead.pop(flight, 0)
+            self._no_longer_ahead(flight)
 
     def crossed(self, sent_us: int) -> None:
         """Something sent at `sent_us` was answered."""
         if sent_us <= self.crossed_us:
             return
         self.crossed_us = sent_us
-        for flight in [f for f in self._ahead if f.sent_us is not None and f.sent_us <= sent_us]:
-            self.ahead_bytes -= self._ahead.pop(flight)
+        for flight in [f for f, out in self._ahead.items() if out.sent_us <= sent_us]:
+            self._no_longer_ahead(flight)
 
     def sent_bytes(self, until_us: int) -> int:
         """Those sent by `until_us` that nothing answered proves to have crossed."""
-        return sum(
-            [size for f, size in self._ahead.items() if f.sent_us is not None and f.sent_us <= until_us]
-        )
+        return sum([out.size_bytes for out in self._ahead.values() if out.sent_us <= until_us])
 
-    def stalls(self, now_us: int, *, times: float) -> bool:
-        """Whether one of them is out for more than `times` what it should be, and not overdue yet."""
-        for flight in self._ahead:
-            sent_us = flight.sent_us
-            if sent_us is not None and not flight.overdue and now_us - sent_us > times * flight.expected_us:
-                return True
-        return False
+    def unanswered(self, connection: int) -> Sequence[Unanswered]:
+        """Those on `connection` that may not have crossed yet, oldest first."""
+        if self._out is None or self._out[0] != connection:
+            self._out = connection, [out for f, out in self._ahead.items() if f.connection == connection]
+        return self._out[1]
+
+    def _no_longer_ahead(self, flight: Flight) -> None:
+        out = self._ahead.pop(flight, None)
+        if out is not None:
+            self.ahead_bytes -= out.size_bytes
+            self._out = None

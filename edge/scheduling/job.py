@@ -3,11 +3,14 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
+from edge.scheduling.forecast import Nominal
 from edge.scheduling.ladder_cost import LadderCost
 from edge.scheduling.near_timeline import Key
 from pipelines.result import AnsweredBy, Priority, Status
 
 GIVE_UP_BEFORE_US = 1_000
+FORGET_US = 2_000_000
+"""So long after it was sent the far result of an answered frame is still waited for."""
 
 
 class Near(Enum):
@@ -33,8 +36,8 @@ class Flight:
     connection: int = 0
     sent_us: int | None = None
     ahead_bytes: int = 0
-    nominal_us: float = 0.0
-    expected_us: float = 0.0
+    nominal: Nominal = Nominal(0.0)
+    p: float = 0.0  # of being on time, as it left
     overdue: bool = False
     vanished: bool = False
     hopeless: bool = False
@@ -85,6 +88,12 @@ class Job:
     def far_hoped(self) -> bool:
         """Whether a far answer is worth holding a near one back for."""
         return any(not flight.hopeless for flight in self.flights.values())
+
+    @property
+    def forget_us(self) -> int | None:
+        """When the oldest far result is no longer waited for, once the frame was answered; None = nothing is out."""
+        sent_us = [flight.sent_us for flight in self.flights.values() if flight.sent_us is not None]
+        return min(sent_us) + FORGET_US if sent_us else None
 
     @property
     def encoding(self) -> bool:

@@ -33,6 +33,7 @@ class JobTable:
         self.tracking = None if tracking is None else NearEstimate(tracking.guard_us)
         self._jobs: dict[Key, Job] = {}
         self._timed: list[Job] = []  # those that may still be due at some time, by `answer_by_us`
+        self._left: dict[Key, int] = {}  # answered, with far results still out: when those are forgotten
         self.out: list[Action] = []
 
     def __iter__(self) -> Iterator[Job]:
@@ -177,6 +178,8 @@ class JobTable:
             job.near_again = True
             self._near.give_up(job, now_us)
             self.out.append(CancelNear(job.key))
+        if job.key in self._left:
+            self._leave(job)
         self.settle(job, now_us)
 
     def next_us(self) -> int | None:
@@ -210,6 +213,10 @@ class JobTable:
                 soonest_us = due_us
         for job in over:
             self._timed.remove(job)
+            self._leave(job)
+        if self._left:
+            forget_us = min(self._left.values())
+            soonest_us = forget_us if soonest_us is None else min(soonest_us, forget_us)
         return soonest_us
 
     def finish(self, now_us: int) -> list[Action]:
@@ -224,9 +231,18 @@ class JobTable:
 
     def _forget(self, key: Key) -> Job | None:
         job = self._jobs.pop(key, None)
+        self._left.pop(key, None)
         if job is not None and job in self._timed:
             self._timed.remove(job)
         return job
+
+    def _leave(self, job: Job) -> None:
+        """An answered frame: what is out of it fills the link until it is forgotten, whatever else happens."""
+        forget_us = job.forget_us
+        if forget_us is None:
+            self._left.pop(job.key, None)
+        else:
+            self._left[job.key] = forget_us
 
     def _give_up_us(self, job: Job) -> int:
         """When nobody is waited for any more. A tracked answer needs time to be committed; a near run that is on

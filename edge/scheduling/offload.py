@@ -42,6 +42,22 @@ class Offload:
             return None
         return self._decision.probe(job, now_us) or self._decision.sample(job, now_us)
 
+    def why_not(self, job: Job, now_us: int) -> str:
+        """Why `choose` found nothing, in the words of the record; "" under a policy that never asks."""
+        if not self._probes:
+            return ""
+        reasons = set()
+        for way in self._ways.values():
+            if not self._decision.usable(way):
+                reasons.add(way.breaker.reason)
+            elif (left_bytes := way.budget.left_bytes(job.priority, now_us)) is not None and left_bytes <= 0:
+                reasons.add("data budget used up")
+            else:
+                return (
+                    "far would not be back in time" if self._decision.unlikely else "near is worth more now"
+                )
+        return ", ".join(sorted(reasons))
+
     def start(self, job: Job, option: Option, now_us: int) -> None:
         """Reserve the way and order the payload, unless there is one already."""
         job.rung = option.rung
@@ -126,6 +142,7 @@ class Offload:
         self._ways[option.link].take(
             job, size_bytes=option.size_bytes, probe=option.probe, forced=option.forced, now_us=now_us
         )
+        job.flights[option.link].p = option.p
 
     def _add_twins(self, job: Job, option: Option, now_us: int) -> None:
         """The same payload over another link: for frames that matter, paid for by what was sent before, and
@@ -142,17 +159,20 @@ class Offload:
                 self._duplicate_bytes -= option.size_bytes
                 self._take(job, second, now_us)
         pays = self._ways[option.link].metered
+        remaining_us = job.answer_by_us - now_us - job.cost.encode_us(option.rung)
         for way in self._ways.values():
             if way.name in job.flights:
                 continue
             asks = way.breaker.probe_due(now_us) and way.idle_for(SPARE_PROBE_EVERY_US, now_us)
-            learns = pays and not way.metered and self._decision.usable(way) and way.sample_due(now_us)
+            learns = pays and not way.metered and self._decision.usable(way)
+            learns = learns and way.sample_due(remaining_us, now_us)
             if (asks or learns) and way.room_bytes(job.priority, now_us) >= option.size_bytes:
                 way.take(job, size_bytes=option.size_bytes, probe=True, forced=True, now_us=now_us)
 
     def _send(self, job: Job, way: FarWay, budget_us: int, now_us: int) -> None:
         way.sent(job, now_us)
-        self._table.out.append(SendFrame(job.key, way.name, budget_us, job.flights[way.name].probe))
+        flight = job.flights[way.name]
+        self._table.out.append(SendFrame(job.key, way.name, budget_us, flight.probe, flight.p))
 
     def _resend(self, job: Job, now_us: int) -> None:
         """Near cannot help: the payload may still make it over another link."""

@@ -16,7 +16,7 @@ from edge.scheduling.job_table import JobTable
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.near_way import NearWay
 from edge.scheduling.offload import Offload
-from edge.scheduling.policies import ASKS_AFTER_NEAR, WITHOUT_FAR
+from edge.scheduling.policies import ASKS_AFTER_NEAR, HEDGED
 from edge.scheduling.settings import SchedulerSettings, StreamSettings
 from edge.scheduling.stream import Stream
 from edge.scheduling.wake_up import WakeUp
@@ -108,7 +108,7 @@ class Scheduler:
                 self._offload.forget(lost, now_us)
         if option is None and job.near is Near.NONE:
             patient = now_us < self._table.patience_us(key, job.answer_by_us)
-            if patient and self._may_become_free:
+            if patient and (self.near.exists or self._decision.hopes(job, now_us)):
                 return None
             reason = None if patient else self.near.why_shed(job)
             if reason is not None and not self._table.trackable(key):
@@ -118,7 +118,7 @@ class Scheduler:
         if option is not None:
             self._offload.start(job, option, now_us)
         else:
-            job.far_reason = self._why_not_far(job, now_us)
+            job.far_reason = self._offload.why_not(job, now_us)
             job.eager = True
         self._table.settle(job, now_us)
         return self._finish(now_us)
@@ -246,6 +246,11 @@ class Scheduler:
         self.ways[link].pong(nonce, resident_us=resident_us, load=load, credit=credit, now_us=now_us)
         return self._finish(now_us)
 
+    def selective(self, link: str) -> bool:
+        """Whether `link` is over budget and frames that look worth it go over it all the same."""
+        way = self.ways[link]
+        return self.settings.policy in HEDGED and not way.breaker.in_budget and self._decision.usable(way)
+
     def spent(self, link: str, size_bytes: int, now_us: int) -> None:
         """Something else was sent on `link` (backfill, acks): the data budget covers everything."""
         self.ways[link].budget.spend(size_bytes, now_us)
@@ -289,21 +294,3 @@ class Scheduler:
     def _finish(self, now_us: int) -> list[Action]:
         self._next_known = False
         return self._table.finish(now_us)
-
-    @property
-    def _may_become_free(self) -> bool:
-        """Whether waiting can help a frame that nobody could take: near busy, or the worker's window full."""
-        return self.near.exists or any(self._decision.usable(way) for way in self.ways.values())
-
-    def _why_not_far(self, job: Job, now_us: int) -> str:
-        if self.settings.policy in WITHOUT_FAR:
-            return ""
-        reasons = {}
-        for way in self.ways.values():
-            if not self._decision.usable(way):
-                reasons[way.name] = way.breaker.reason
-            elif (left_bytes := way.budget.left_bytes(job.priority, now_us)) is not None and left_bytes <= 0:
-                reasons[way.name] = "data budget used up"
-        if len(reasons) < len(self.ways):
-            return "near is worth more now"
-        return ", ".join(sorted(set(reasons.values())))

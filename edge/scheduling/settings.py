@@ -69,8 +69,8 @@ class SchedulerSettings:
     return_below_us: int
     policy: str = "deadline"
     hedge: str = "late"  # late | immediate | never
-    min_p: float = 0.25
-    byte_price: float = 0.0015
+    min_p: float = 0.1
+    byte_price: float = 0.001
     load_price: float = 0.005
     unsure_below: float = 0.6
     links: tuple[LinkSettings, ...] = (LinkSettings(),)

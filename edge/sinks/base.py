@@ -128,6 +128,8 @@ class SinkThread:
         }
 
     def start(self) -> None:
+        if isinstance(self._sink, QueueSink):
+            self._sink.start()
         self._thread.start()
 
     def offer(self, answer: Answer) -> bool:

@@ -30,6 +30,8 @@ class LineFile:
             self._open()
         except OSError as error:
             raise ConfigError(f"cannot write to {path}: {error.strerror}") from error
+        if rotation is not None:
+            rotation.start()
 
     @property
     def rotated(self) -> int:
@@ -104,8 +106,13 @@ class LineFile:
     def _open(self) -> int:
         self._fd = fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
         self._begun_us = self._clock_us()
-        if stat.S_ISREG(os.fstat(fd).st_mode) and _ends_inside_a_line(self._path):
-            os.write(fd, b"\n")
+        try:
+            if stat.S_ISREG(os.fstat(fd).st_mode) and _ends_inside_a_line(self._path):
+                os.write(fd, b"\n")
+        except OSError:
+            os.close(fd)
+            self._fd = None
+            raise
         return fd
 
 

@@ -24,6 +24,7 @@ from edge.sinks.parcel import Parcel
 from edge.sinks.place import Place
 from edge.sinks.secret import Secret
 from edge.sinks.tls import TlsSettings, tls_context
+from edge.sinks.words import words_of
 from pipelines.errors import ConfigError
 from pipelines.runtime import monotonic_us
 
@@ -109,7 +110,8 @@ class MqttCourier:
     def deliver(self, parcels: Sequence[Parcel]) -> int:
         client = self._connected()
         end_us = monotonic_us() + self._timeout_us
-        sent = []
+        sent: list[mqtt.MQTTMessageInfo] = []
+        refused = ""  # by our own client, before anything was sent
         for parcel in parcels:
             topic = self._topic.format(agent=self._agent, stream=parcel.stream)
             if len(parcel.body) + len(topic.encode()) + _PACKET_SPARE_BYTES > _MOST_BYTES:
@@ -120,6 +122,7 @@ class MqttCourier:
                 break
             info = client.publish(topic, parcel.body, qos=1)
             if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
+                refused = mqtt.error_string(info.rc)
                 break
             sent.append(info)
         taken = 0
@@ -132,7 +135,7 @@ class MqttCourier:
 
         self._wait(lambda: all_taken() or bool(self._line.ended), end_us)
         if taken < len(parcels):
-            why = self._line.ended or f"no acknowledgement within {self._timeout_us / 1e6:g} s"
+            why = self._line.ended or refused or f"no acknowledgement within {self._timeout_us / 1e6:g} s"
             self._cut()
             if not taken:
                 raise NotNowError(f"{self._host}:{self._port}: {why}")
@@ -151,13 +154,27 @@ class MqttCourier:
         if client is None or self._line.ended:
             self._cut()
             return
-        with suppress(ValueError, OSError):
+        try:
             said = client.publish(self._status_topic, self._status("offline", "stopped"), qos=1, retain=True)
             self._interrupted = False
-            self._wait(lambda: said.is_published() or bool(self._line.ended), monotonic_us() + _FAREWELL_US)
+            if said.rc == MQTTErrorCode.MQTT_ERR_SUCCESS:
+                self._wait(
+                    lambda: said.is_published() or bool(self._line.ended), monotonic_us() + _FAREWELL_US
+                )
+            else:
+                log.warning(
+                    "mqtt: %s:%d is not told that we stop: %s",
+                    self._host,
+                    self._port,
+                    mqtt.error_string(said.rc),
+                )
             client.disconnect()
-            client.loop_stop()
-        self._client = None
+        except (ValueError, RuntimeError, OSError) as error:
+            log.warning("mqtt: the farewell to %s:%d failed: %s", self._host, self._port, words_of(error))
+            self._cut()
+        else:
+            client.loop_stop()  # not before the farewell is sent
+            self._client = None
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -180,7 +197,7 @@ class MqttCourier:
         try:
             client.connect(self._host, self._port, self._keep_alive_s)
         except (OSError, ValueError) as error:  # ValueError: a certificate for another host, on some versions
-            raise NotNowError(f"{self._host}:{self._port} cannot be reached: {_words_of(error)}") from error
+            raise NotNowError(f"{self._host}:{self._port} cannot be reached: {words_of(error)}") from error
         self._client = client
         client.loop_start()
         self._wait(lambda: line.welcomed or bool(line.ended), end_us)
@@ -251,8 +268,3 @@ class MqttCourier:
     def _status(self, state: str, reason: str = "") -> bytes:
         said = {"agent": self._agent, "run": self._run, "state": state}
         return json.dumps(said | ({"reason": reason} if reason else {}), separators=(",", ":")).encode()
-
-
-def _words_of(error: Exception) -> str:
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return text or type(error).__name__

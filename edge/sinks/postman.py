@@ -2,7 +2,8 @@
 
 A receiver that fails is tried again after a growing wait, of random length so that a fleet does not come back all at
 once, or after the time it asked for. What it will never take is isolated by halves, so that one bad parcel costs only
-itself. Nothing a courier raises ends the thread; one that ended all the same is started anew by `wake`.
+itself, and is said once for each reason, then as a count. Nothing that spool or courier raise ends the thread; one that
+ended all the same is started anew by `wake`.
 """
 
 import logging
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 
 from edge.backoff import Backoff
 from edge.sinks.courier import Courier, NeverError, NotNowError
+from edge.sinks.parcel import Parcel
+from edge.sinks.refusals import Refusals
 from edge.sinks.spool import Spool
 from pipelines.runtime import monotonic_us
 
@@ -67,6 +70,7 @@ class Postman:
         self._failing_since_us = 0
         self._retries = 0
         self._restarts = 0
+        self._refusals = Refusals(name)
 
     def wake(self) -> None:
         """Something waits. Starts the thread if there is none."""
@@ -113,49 +117,61 @@ class Postman:
     # -- the thread ---------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while True:
-            wait_us = self._turn()
-            with self._changed:
-                if self._end_us is not None and (wait_us != 0 or self._clock_us() >= self._end_us):
-                    break
-                # A failure waits its time out; being idle ends as soon as something comes.
-                if wait_us != 0:
-                    self._changed.wait_for(
-                        lambda: self._end_us is not None or (self._woken and not self._failing),
-                        None if wait_us is None else wait_us / 1e6,
-                    )
-                self._woken = False
-        self._courier.close()
+        try:
+            while self._goes_on(self._turn()):
+                pass
+        finally:
+            self._courier.close()
+            self._refusals.end()
+
+    def _goes_on(self, wait_us: int | None) -> bool:
+        with self._changed:
+            if self._end_us is not None and (wait_us != 0 or self._clock_us() >= self._end_us):
+                return False
+            # A failure waits its time out; being idle ends as soon as something comes.
+            if wait_us != 0:
+                self._changed.wait_for(
+                    lambda: self._end_us is not None or (self._woken and not self._failing),
+                    None if wait_us is None else wait_us / 1e6,
+                )
+            self._woken = False
+            return True
 
     def _turn(self) -> int | None:
         """One delivery; how long to wait before the next: 0 = not at all, None = until something comes."""
-        # After a failure the same parcels again: a receiver that did take them knows the batch by its key.
-        parcels = self._spool.peek(limit=self._again or self._limit, max_bytes=BATCH_BYTES)
+        parcels: list[Parcel] = []
         try:
-            if not parcels:
+            # After a failure the same parcels again: a receiver that did take them knows the batch by its key.
+            parcels = self._spool.peek(limit=self._again or self._limit, max_bytes=BATCH_BYTES)
+            if parcels:
+                self._deliver(parcels)
+                again_us: int | None = 0
+            else:
                 again_us = self._courier.tend()
                 self._good()
-                return again_us
-            taken = self._courier.deliver(parcels)
-        except NeverError as error:
-            self._again = 0
-            if len(parcels) > 1:  # one of them is bad; which one shows when they come in smaller batches
-                self._limit = (len(parcels) + 1) // 2
-                return 0
-            log.warning("sink %s: %s is given up: %s", self.name, parcels[0].id, error)
-            self._spool.settle(parcels, refused=error.reason)
-            return 0
         except NotNowError as error:
             self._again = len(parcels)
             return self._bad(str(error), after_us=error.after_us)
         except Exception as error:  # noqa: BLE001 - a bug in a courier must not end the sink
             self._again = len(parcels)
             return self._bad(f"{type(error).__name__}: {error}")
+        return again_us
+
+    def _deliver(self, parcels: list[Parcel]) -> None:
+        try:
+            taken = self._courier.deliver(parcels)
+        except NeverError as error:
+            self._again = 0
+            if len(parcels) > 1:  # one of them is bad; which one shows when they come in smaller batches
+                self._limit = (len(parcels) + 1) // 2
+            else:
+                self._refusals.add(parcels[0].id, error)
+                self._spool.settle(parcels, refused=error.reason)
+            return
         self._spool.settle(parcels[:taken])
         self._again = 0
         self._limit = min(self._limit * 2, self._batch)
         self._good()
-        return 0
 
     def _good(self) -> None:
         if self._failing:

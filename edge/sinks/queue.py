@@ -38,7 +38,10 @@ class QueueSink:
         self._postman = postman
         self._durable = durable
         self._fresh: list[Answer] = []
-        postman.wake()  # for what an earlier run left, and a connection that is to stand before the first answer
+
+    def start(self) -> None:
+        """Bring what an earlier run left, and have a connection stand before the first answer."""
+        self._postman.wake()
 
     def write(self, answer: Answer) -> None:
         self._fresh.append(answer)

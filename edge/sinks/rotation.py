@@ -19,10 +19,13 @@ log = logging.getLogger(__name__)
 _CHUNK_BYTES = 1 << 20
 _LEVEL = 3
 _END_WITHIN_S = 0.3
+_ZST = ".zst"
+_PART = ".zst.part"
 
 
 class Rotation:
-    """Of the file at `path`. Used by one thread; compressing happens on another, one file at a time."""
+    """Of the file at `path`; nothing is touched before `start`. Used by one thread; compressing happens on another, one
+    file at a time."""
 
     def __init__(
         self, path: Path, *, max_bytes: int | None, max_age_us: int | None, keep: int, compress: bool
@@ -39,6 +42,11 @@ class Rotation:
         self._thread: threading.Thread | None = None
         self.rotated = 0
         self._last_error = ""
+
+    def start(self) -> None:
+        """The file is there: take up what an earlier run left, and remove what it had half compressed."""
+        for part in self._parts():
+            self._guarded(part.unlink)
         self.tidy()
 
     def due(self, *, size_bytes: int, more_bytes: int, age_us: int) -> bool:
@@ -70,10 +78,11 @@ class Rotation:
             if self._busy or not any(path.suffix != ".zst" for _, path in self._numbered()):
                 return
             self._busy = True
-        self._thread = threading.Thread(
-            target=self._compress_all, name=f"compress-{self._path.name}", daemon=True
-        )
-        self._thread.start()
+        thread = threading.Thread(target=self._compress_all, name=f"compress-{self._path.name}", daemon=True)
+        if self._guarded(thread.start):
+            self._thread = thread
+        else:
+            self._busy = False
 
     def close(self) -> None:
         """A file that is being compressed stays as it was; the next start takes it up again."""
@@ -83,11 +92,19 @@ class Rotation:
 
     def _numbered(self) -> list[tuple[int, Path]]:
         """The files of earlier rotations, oldest first."""
+        names = [(self._name.fullmatch(path.name), path) for path in self._beside()]
+        return sorted((int(match[1]), path) for match, path in names if match is not None)
+
+    def _parts(self) -> list[Path]:
+        """What was being compressed when a process was killed."""
+        whole = ((path, path.name.removesuffix(_PART)) for path in self._beside())
+        return [path for path, name in whole if name != path.name and self._name.fullmatch(name)]
+
+    def _beside(self) -> list[Path]:
         try:
-            names = [(self._name.fullmatch(path.name), path) for path in self._path.parent.iterdir()]
+            return list(self._path.parent.iterdir())
         except OSError:
             return []
-        return sorted((int(match[1]), path) for match, path in names if match is not None)
 
     def _prune(self) -> None:
         found = self._numbered()
@@ -97,19 +114,28 @@ class Rotation:
                 self._guarded(path.unlink)
 
     def _compress_all(self) -> None:
-        while True:
-            with self._lock:
-                if self._ending.is_set() or not self._more:
-                    self._busy = False
-                    return
-                self._more = False
-            for _, path in self._numbered():
-                if path.suffix != ".zst":
-                    self._guarded(partial(self._compress_one, path))
-            self._prune()  # one may have been compressed while it was removed
+        try:
+            while self._is_more():
+                self._compress_each()
+        except BaseException:
+            self._busy = False
+            raise
+
+    def _is_more(self) -> bool:
+        """Whether another look is needed; whoever is told that none is has ended."""
+        with self._lock:
+            self._busy = self._more and not self._ending.is_set()
+            self._more = False
+            return self._busy
+
+    def _compress_each(self) -> None:
+        for _, path in self._numbered():
+            if path.suffix != ".zst":
+                self._guarded(partial(self._compress_one, path))
+        self._prune()  # one may have been compressed while it was removed
 
     def _compress_one(self, path: Path) -> None:
-        part = path.with_name(path.name + ".zst.part")
+        part = path.with_name(path.name + _PART)
         try:
             packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
             with path.open("rb") as source, part.open("wb") as file, packer.stream_writer(file) as out:
@@ -117,18 +143,22 @@ class Rotation:
                     if self._ending.is_set():
                         return
                     out.write(chunk)
-            part.rename(path.with_name(path.name + ".zst"))
+            part.rename(path.with_name(path.name + _ZST))
             path.unlink()
         finally:
             part.unlink(missing_ok=True)
 
     def _guarded(self, step: Callable[[], object]) -> bool:
-        """Trouble with old files is said once and never costs a line."""
+        """Trouble with old files, of whatever kind, is said once and never costs a line."""
         try:
             with suppress(FileNotFoundError):
                 step()
-        except OSError as error:
-            text = f"{error.strerror}: {error.filename}"
+        except Exception as error:  # noqa: BLE001 - the disk, the compressor, memory, threads: the next line goes on
+            text = (
+                f"{error.strerror}: {error.filename}"
+                if isinstance(error, OSError)
+                else f"{type(error).__name__}: {error}"
+            )
             if text != self._last_error:
                 self._last_error = text
                 log.warning("rotation of %s: %s", self._path, text)

@@ -75,13 +75,14 @@ class Spool:
         self._last_number = 0 if file is None else file.last_number
         self._settled_upto = 0
         self._oldest_born_us: int | None = None
-        self._inherited = 0 if file is None else file.rows
+        self._set_aside = self._seen_set_aside = 0
         self._ghosts = 0  # settled and counted, and still on a disk that cannot forget them now
         self._taken = self._delivered = self._abandoned = self._sheltered = 0
         self._refused: dict[str, int] = {}
         self._evicted = {"age": 0, "bytes": 0}
         self.disk_error = ""
         with self._lock:
+            self._book_set_aside()
             self._look_for_oldest()
 
     def put(self, answers: Sequence[Answer]) -> None:
@@ -111,6 +112,8 @@ class Spool:
                 except Retryable as error:  # later ones must not overtake: they would settle these too
                     self.disk_error = str(error)
                     return []
+                finally:
+                    self._book_set_aside()
             found += self._memory.peek(after=self._settled_upto, limit=limit)
         found.sort(key=lambda p: p.number)
         chosen: list[Parcel] = []
@@ -131,13 +134,21 @@ class Spool:
             self._settled_upto = max([self._settled_upto, *(p.number for p in parcels)])
             settled = self._forget(self._memory)
             if self._file is not None:
+                before = self._file.set_aside
                 try:
-                    settled += self._forget(self._file) - self._ghosts
-                    self._ghosts = 0
+                    forgotten = self._forget(self._file)
                 except Retryable as error:
                     self.disk_error = str(error)
+                    forgotten = None
+                if (
+                    forgotten is None or self._file.set_aside != before
+                ):  # the disk has not told how many it forgot
                     self._ghosts += len(parcels) - settled
                     settled = len(parcels)
+                else:
+                    settled += forgotten - self._ghosts
+                    self._ghosts = 0
+                self._book_set_aside()
             if refused:
                 self._refused[refused] = self._refused.get(refused, 0) + settled
             else:
@@ -150,17 +161,18 @@ class Spool:
 
     def sight(self) -> SpoolSight:
         with self._lock:
+            self._book_set_aside()
             born_us = self._oldest_born_us
             return SpoolSight(
                 waiting=self._waiting(),
                 bytes=self._memory.bytes + (0 if self._file is None else self._file.bytes),
                 oldest_us=0 if born_us is None else self._uptime_us() - born_us,
-                inherited=self._inherited,
+                inherited=0 if self._file is None else self._file.inherited,
                 taken=self._taken,
                 delivered=self._delivered,
                 refused=dict(self._refused),
                 evicted=dict(self._evicted),
-                set_aside=0 if self._file is None else self._file.set_aside,
+                set_aside=self._set_aside,
                 abandoned=self._abandoned,
                 sheltered=self._sheltered,
                 flash_bytes=0 if self._file is None else self._file.flash_bytes,
@@ -205,6 +217,8 @@ class Spool:
         # What the receiver has in hand just now may be among them, and reach it all the same.
         self._evicted["age"] += aged
         self._evicted["bytes"] += squeezed
+        if shelf is self._file:
+            self._book_set_aside()
 
     def _doomed(self, shelf: Shelf, excess: int) -> tuple[int, int, int]:
         """Number up to which the front must go, and how many of it for their age, how many for their bytes."""
@@ -240,6 +254,14 @@ class Spool:
         if not shelf.rows:
             return 0
         return shelf.commit(add=(), upto=self._settled_upto, uptime_us=self._uptime_us())
+
+    def _book_set_aside(self) -> None:
+        """What the file has lost since the last time counts, but for what is counted as something else already."""
+        if self._file is None or self._file.set_aside == self._seen_set_aside:
+            return
+        self._set_aside += self._file.set_aside - self._seen_set_aside - self._ghosts
+        self._seen_set_aside = self._file.set_aside
+        self._ghosts = 0
 
     def _look_for_oldest(self) -> None:
         heads = list(self._memory.peek(after=self._settled_upto, limit=1))

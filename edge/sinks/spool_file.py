@@ -1,15 +1,18 @@
 """A shelf on disk: one SQLite file in WAL mode, so that what was committed survives kill −9.
 
-A power cut may take the last commits, never the file. A damaged file is moved to `NAME.damaged-N`, what was on it is
-counted in `set_aside`, and a new file goes on. A disk that is full, read-only or away raises Retryable.
+A power cut may take the last commits, never the file. A damaged file is moved to `NAME.damaged-N`, one that somebody put
+in its place while it was not open to `NAME.strange-N`; a new file goes on. What was on ours is counted in `set_aside`: all
+that was known of it, or at least what could still be read. A disk that is full, read-only or away raises Retryable.
 """
 
 import logging
+import secrets
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 from edge.outbox.schema import is_damage, keeps_connection
 from edge.sinks.parcel import OVERHEAD_BYTES, Parcel
@@ -37,18 +40,24 @@ PRAGMA user_version = {FORMAT};
 """
 
 
+class _StrangerError(sqlite3.DatabaseError):
+    """The file at our path is the queue of somebody else."""
+
+
 class SpoolFile:
     """A `Shelf`; its owner's lock lets any thread use it. `max_pages` bounds it as a full disk would.
 
-    `flash_bytes` were written to the disk by this object. The constructor opens or makes the file and raises ConfigError when it cannot.
+    `inherited` parcels were on it when it was opened, or have come back with it. `flash_bytes` were written to the disk by this object. The constructor opens or makes the file and raises ConfigError when it cannot.
     """
 
     def __init__(self, path: Path, *, max_pages: int | None = None) -> None:
         self.path = path
         self._max_pages = max_pages
         self._db: sqlite3.Connection | None = None
+        self._mark: int | None = None  # tells our file from any other, None before it was opened
         self.rows = 0
         self.bytes = 0
+        self.inherited = 0
         self.uptime_us = 0
         self.last_number = 0
         self.set_aside = 0
@@ -116,9 +125,10 @@ class SpoolFile:
             try:
                 return work(self._connection())
             except sqlite3.Error as error:
-                if not is_damage(error):
+                strange = isinstance(error, _StrangerError)
+                if not strange and not is_damage(error):
                     raise
-                self._set_aside()
+                self._set_aside("strange" if strange else "damaged")
                 return work(self._connection())
         except sqlite3.Error as error:
             if not keeps_connection(error):
@@ -154,26 +164,53 @@ class SpoolFile:
         if self._max_pages is not None:
             db.execute(f"PRAGMA max_page_count = {int(self._max_pages)}")
         if version == 0:
-            db.executescript(f"BEGIN IMMEDIATE;{_TABLES}COMMIT;")
+            mark = 1 + secrets.randbelow(0x7FFF_FFFE)
+            db.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA application_id = {mark};COMMIT;")
         rows, size, last = db.execute(
             "SELECT count(*), coalesce(sum(length(body)), 0), coalesce(max(number), 0) FROM parcels"
         ).fetchone()
         (uptime_us,) = db.execute("SELECT uptime_us FROM life").fetchone()
+        self._recognise(db, rows)
         self.rows, self.bytes = rows, size + rows * OVERHEAD_BYTES
         self.uptime_us, self.last_number = max(self.uptime_us, uptime_us), last
         self._wal_bytes = self._wal_size()
 
-    def _set_aside(self) -> None:
+    def _recognise(self, db: sqlite3.Connection, rows: int) -> None:
+        """Book what came or went while the file was not open. Raises _StrangerError for another one that is not empty."""
+        mark = int(db.execute("PRAGMA application_id").fetchone()[0])
+        same = self._mark is None or mark == self._mark
+        if not same and rows:
+            raise _StrangerError("it is another one than before")
+        gone = self.rows - (rows if same else 0)
+        self._mark = mark
+        if gone > 0:
+            log.error("the queue %s is not as it was left: at least %d answers are gone", self.path, gone)
+        self.set_aside += max(0, gone)
+        self.inherited += max(0, -gone)
+
+    def _set_aside(self, why: str) -> None:
+        """Move what is at our path away. What our own file held counts as set aside."""
         self._drop_connection()
         number = 1
-        while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
+        while (aside := self.path.with_name(f"{self.path.name}.{why}-{number}")).exists():
             number += 1
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 self.path.with_name(self.path.name + suffix).rename(aside.with_name(aside.name + suffix))
-        log.error("the queue %s is damaged: it is kept as %s, and a new one goes on", self.path, aside.name)
-        self.set_aside += self.rows
+        lost = self.rows
+        if self._mark is None:  # of an earlier process: nothing is known of it but what can be read
+            lost = _readable_rows(aside)
+            self.inherited += lost
+        log.error(
+            "the queue %s is %s: that is kept as %s, and a new one goes on; at least %d answers are set aside",
+            self.path,
+            "another one than before" if why == "strange" else why,
+            aside.name,
+            lost,
+        )
+        self.set_aside += lost
         self.rows = self.bytes = 0
+        self._mark = self._mark or 0
 
     def _drop_connection(self) -> None:
         if self._db is not None:
@@ -208,3 +245,15 @@ class SpoolFile:
             return self.path.with_name(self.path.name + "-wal").stat().st_size
         except OSError:
             return 0
+
+
+def _readable_rows(path: Path) -> int:
+    """How many parcels a damaged file still shows, 0 when it shows none. Nothing in it is changed."""
+    count = 0
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as db,
+    ):
+        for _ in db.execute("SELECT number FROM parcels"):
+            count += 1
+    return count

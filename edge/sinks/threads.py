@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +15,8 @@ from edge.sinks.queue import QueueSink
 from edge.sinks.resequencer import Resequencer
 from edge.sinks.spool import Spool
 from edge.sinks.spool_file import SpoolFile
-from pipelines.errors import NearfarError
+from edge.sinks.words import words_of
+from pipelines.errors import ConfigError
 from pipelines.runtime import monotonic_us
 
 log = logging.getLogger(__name__)
@@ -70,16 +72,20 @@ def build_sinks(
     """Every sink behind its thread. When one cannot be made, none is left open."""
     made: list[SinkThread] = []
     folder = state_dir / QUEUES_FOLDER
-    for name, config in zip(sink_names(configs), configs, strict=True):
-        try:
-            sink = build_sink(config, Place(name=name, agent=agent, run=run, folder=folder))
-        except NearfarError:
-            for other in made:
-                other.close()
-            raise
-        resequencer = Resequencer() if config.order == "seq" else None
-        made.append(SinkThread(sink, name=name, resequencer=resequencer))
-    _tell_of_orphans(configs, folder)
+    with ExitStack() as opened:
+        for name, config in zip(sink_names(configs), configs, strict=True):
+            try:
+                sink = build_sink(config, Place(name=name, agent=agent, run=run, folder=folder))
+            except OSError as error:
+                raise ConfigError(f"the sink {name} cannot be made: {words_of(error)}") from error
+            resequencer = Resequencer() if config.order == "seq" else None
+            made.append(SinkThread(sink, name=name, resequencer=resequencer))
+            opened.callback(made[-1].close)
+        opened.pop_all()
+    try:
+        _tell_of_orphans(configs, folder)
+    except OSError as error:
+        log.warning("whether %s has queues of no sink cannot be told: %s", folder, words_of(error))
     return made
 
 

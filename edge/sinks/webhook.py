@@ -1,7 +1,8 @@
 """Answers to a web server: batches as `POST`, delivered once it says 2xx.
 
-Refused for good is what the server says of the answers themselves (4xx); what it says of itself or of us (5xx, 429, 408,
-401, 403, a redirect) is tried again. `Idempotency-Key` is the same for the same batch, and each answer has its `id`.
+Refused for good is what the server says of the answers themselves (4xx); what it says of itself, of the address or of us
+(5xx, 404, 429, 408, 401, a redirect …) is tried again: it is the same for every answer, and giving each up would lose them
+all. `Idempotency-Key` is the same for the same batch, and each answer has its `id`.
 """
 
 import hashlib
@@ -19,15 +20,25 @@ from edge.sinks.secret import Secret
 from edge.sinks.tls import TlsSettings, tls_context
 from pipelines.errors import ConfigError, Retryable
 
-ABOUT_US = {
+NOT_ABOUT_ANSWERS = {
     401: "check token_file or token_env",
     403: "check token_file or token_env, and what it may do",
+    404: "check url",
+    405: "it takes no POST there; check url",
+    406: "check url",
     407: "a proxy in between wants to know us",
     408: "",
+    410: "it is there no more; check url",
+    411: "check url",
+    414: "check url, it is too long",
+    415: "it takes no JSON there; check url",
+    421: "check url",
     425: "",
+    426: "it wants another protocol; check url",
     429: "",
+    431: "check the token, it may be too long",
 }
-"""4xx that say nothing of the answers, and what to do."""
+"""4xx that would be said of every answer, and what to do."""
 
 
 class WebhookCourier:
@@ -92,9 +103,9 @@ class WebhookCourier:
         if 200 <= status < 300:
             return
         said = f"{self._shown}: {status} {reply.reason}".rstrip()
-        if 400 <= status < 500 and status not in ABOUT_US:
+        if 400 <= status < 500 and status not in NOT_ABOUT_ANSWERS:
             raise NeverError(said, reason=f"http_{status}")
-        advice = ABOUT_US.get(status, "")
+        advice = NOT_ABOUT_ANSWERS.get(status, "")
         if 300 <= status < 400:
             advice = "it is somewhere else; set url to where it is"
         raise NotNowError(f"{said}; {advice}" if advice else said, after_us=retry_after_us(reply.retry_after))
@@ -107,9 +118,9 @@ def retry_after_us(header: str, *, now: datetime | None = None) -> int:
         return int(text[:9]) * 1_000_000
     try:
         then = parsedate_to_datetime(text)
-    except ValueError:
+        if then.tzinfo is None:
+            then = then.replace(tzinfo=UTC)
+        wait_s = (then - (now or datetime.now(UTC))).total_seconds()
+    except (ValueError, OverflowError):  # a year or a zone beyond any calendar
         return 0
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=UTC)
-    wait_s = (then - (now or datetime.now(UTC))).total_seconds()
     return max(0, round(wait_s * 1_000_000))

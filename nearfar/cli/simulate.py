@@ -2,13 +2,19 @@
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from nearfar.cli import options
 from pipelines.errors import ConfigError
 from pipelines.units import duration
+
+if TYPE_CHECKING:
+    from nearfar.simulation.outcome import Outcome
+    from nearfar.simulation.recipe import Setup
 
 POLICIES = ("deadline", "confidence", "threshold", "near_only", "far_only", "greedy", "oracle")
 
@@ -86,6 +92,7 @@ def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     type=click.Path(path_type=Path, dir_okay=False),
     help="What each rung really sees, frame by frame; else the recipe's constants.",
 )
+@click.option("--explain", is_flag=True, help="Also say where each policy lost against the oracle, by cause.")
 @click.option("--json", "json_to", metavar="FILE", help="Also write the figures as JSON; - is stdout, alone.")
 @click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Also write an HTML page with plots."
@@ -107,6 +114,7 @@ def command(
     jitter: int | None,
     fmt: str | None,
     accuracies_file: Path | None,
+    explain: bool,
     json_to: str | None,
     plot: Path | None,
     overrides: tuple[str, ...],
@@ -149,6 +157,8 @@ def command(
                 words = ", ".join(f"{name} {share * 100:.0f} %" for name, share in shares.items())
                 if words:
                     click.echo(f"gap between near_only and {bound} closed: {words}")
+            if explain:
+                _explain(setup, policies or setup.policies, echo=click.echo)
             click.echo()
     if json_to is not None:
         text = json.dumps({"runs": [summary.as_dict() for summary in found], "gap_closed": closed}, indent=1)
@@ -164,3 +174,19 @@ def command(
 
 def _headline(name: str, described: str, frames: int, fps: float, seed: int) -> str:
     return f"{name} ({described}): {frames} frames a stream at {fps:g} fps, seed {seed}"
+
+
+def _explain(setup: "Setup", policies: Sequence[str], *, echo: Callable[[str], None]) -> None:
+    """A table of causes for every policy that answers far."""
+    from nearfar.simulation.comparison import BOUNDS, run  # noqa: PLC0415 - help stays quick
+    from nearfar.simulation.explanation import explain, table  # noqa: PLC0415
+    from nearfar.simulation.summary import on_time_f1  # noqa: PLC0415
+
+    def f1(outcome: "Outcome") -> float:
+        return on_time_f1(list(outcome.ends.values()), setup.scenario)
+
+    oracle, near = run(setup, "oracle"), run(setup, "near_only")
+    for policy in policies:
+        if policy not in (*BOUNDS, "near_only"):
+            causes = explain(run(setup, policy), oracle, setup.scenario)
+            echo(f"\n{policy}:\n{table(causes, gap=f1(oracle) - f1(near))}")

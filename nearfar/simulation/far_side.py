@@ -63,9 +63,7 @@ class FarSide:
         if connection is None:
             self._do(self._scheduler.send_failed(key, "link closed", now_us, link=self.name))
             return
-        # Its own bytes are in flight already, as the scheduler counts them: asking for none asks for this frame.
-        p = self._scheduler.ways[self.name].forecast(now_us).p_on_time(0, answer_by_us - now_us)
-        sent = Sent(key, now_us, p, action.probe, answer_by_us)
+        sent = Sent(key, now_us, action.p, action.probe, answer_by_us)
         self._outcome.sent.append(sent)
         self._outcome.up_bytes += HEAD_BYTES + size_bytes
         self._sent[key] = sent

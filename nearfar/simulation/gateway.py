@@ -206,6 +206,7 @@ class Gateway:
         give = self._given[key]
         end = self._outcome.ends[key]
         end.by = give.by
+        end.reason = give.reason
         end.released_us = self._clock.now_us
         good = give.by in (AnsweredBy.NEAR, AnsweredBy.FAR) and give.status is Status.OK
         end.on_time = good and end.released_us <= self._deadline_of(key)

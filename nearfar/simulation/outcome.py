@@ -8,7 +8,8 @@ from pipelines.result import AnsweredBy
 
 @dataclass(slots=True)
 class FrameEnd:
-    """`by` None = shed. `small`: by the smaller near input. `rung` of a far answer, −1 otherwise."""
+    """`by` None = shed. `small`: by the smaller near input. `rung` of a far answer, −1 otherwise. `reason`: why far
+    did not answer."""
 
     key: Key
     captured_us: int
@@ -18,6 +19,7 @@ class FrameEnd:
     rung: int = -1
     small: bool = False
     shed: str = ""
+    reason: str = ""
 
 
 @dataclass(slots=True)

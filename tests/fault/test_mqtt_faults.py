@@ -1,14 +1,18 @@
 """MQTT on a real broker: killed, frozen, closed to us; what was acknowledged is there, and the state of the agent is told."""
 
+import re
 import subprocess
 import sys
+import threading
 
+import paho.mqtt.client as mqtt
 import pytest
 from pydantic import ValidationError
 
 from edge.sinks.courier import NotNowError
 from edge.sinks.kinds import unencrypted
 from edge.sinks.mqtt import MqttCourier
+from edge.sinks.parcel import packed
 from edge.sinks.place import Place
 from pipelines.errors import ConfigError
 from tests.support.answers import answer
@@ -80,12 +84,12 @@ def test_the_agent_is_online_from_its_start_offline_at_its_end_and_whoever_comes
 
 
 CHILD = """
-import sys, time
+import sys
 from pathlib import Path
+from tests.support.eventually import eventually
 from tests.support.sinks import sink
 made = sink(Path(sys.argv[1]), kind="mqtt", url=sys.argv[2])
-while not made.sight().post.failing:
-    time.sleep(0.01)
+eventually(lambda: made.sight().post.failing, 30.0, "the broker's end, or ours")
 """
 
 
@@ -206,13 +210,51 @@ def test_a_broker_that_wants_our_certificate_gets_it(tmp_path):
             courier(tmp_path, url=url, tls={"ca": ca}, timeout="2s").tend()
 
 
-def test_its_client_id_and_keep_alive_are_what_the_file_says(broker, tmp_path):
-    made = courier(tmp_path, url=broker.url, client_id="plant-7", keep_alive="20s")
+def test_its_client_id_and_keep_alive_are_what_the_file_says(tmp_path):
+    heard = tmp_path / "broker.log"
+    lines = ("allow_anonymous true", f"log_dest file {heard}", "log_type notice", "connection_messages true")
+    with Broker(tmp_path, lines=lines) as broker:
+        for settings in ({"client_id": "plant-7", "keep_alive": "20s"}, {}):
+            made = courier(tmp_path, url=broker.url, **settings)
+            assert made.tend()
+            made.close()
+        for words in (r" as plant-7 \(.*k20", r" as nearfar-gw-mqtt \(.*k15"):
+            eventually(lambda words=words: re.search(words, heard.read_text()), what=words)
+
+
+@pytest.mark.parametrize("trouble", [ValueError("no room"), RuntimeError("a bug"), OSError("gone")])
+def test_a_farewell_that_fails_is_said_and_leaves_no_thread_and_no_connection(
+    broker, tmp_path, monkeypatch, caplog, trouble
+):
+    with Subscriber(broker) as reader:
+        made = courier(tmp_path, url=broker.url)
+        assert made.tend()
+        eventually(lambda: reader.states == ["online"], what="online")
+
+        def broken(*_, **__):
+            raise trouble
+
+        monkeypatch.setattr(mqtt.Client, "publish", broken)
+        made.close()
+        monkeypatch.undo()
+        assert str(trouble) in caplog.text
+        eventually(lambda: reader.states == ["online", "offline"], what="the last will")
+    assert not [thread for thread in threading.enumerate() if "paho" in thread.name]
+
+
+def test_what_our_own_client_refuses_to_send_is_said_as_what_it_is(broker, tmp_path, monkeypatch):
+    made = courier(tmp_path, url=broker.url)
     assert made.tend()
-    assert made._client is not None
-    assert (made._client._client_id, made._client._keepalive) == (b"plant-7", 20)
+
+    def full(*_, **__):
+        info = mqtt.MQTTMessageInfo(1)
+        info.rc = mqtt.MQTTErrorCode.MQTT_ERR_QUEUE_SIZE
+        return info
+
+    monkeypatch.setattr(mqtt.Client, "publish", full)
+    with pytest.raises(NotNowError, match="Message queue full"):
+        made.deliver([packed(answer(1), number=1, born_us=0)])
     made.close()
-    assert courier(tmp_path, url=broker.url)._client_id == "nearfar-gw-mqtt"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 from edge.sinks.base import Sink
 from edge.sinks.kinds import SinkConfig
 from edge.sinks.place import Place
+from edge.sinks.queue import QueueSink
 from edge.sinks.threads import build_sink
 
 RUN = bytes(16)
@@ -19,9 +20,11 @@ def sink_config(**settings: Any) -> Any:
 
 
 def sink(folder: Path, *, name: str = "", agent: str = "gw", **settings: Any) -> Any:
-    """The sink of `settings`, with whatever it keeps in `folder`."""
+    """The sink of `settings`, started, with whatever it keeps in `folder`."""
     config = sink_config(**settings)
     made: Sink = build_sink(
         config, Place(name=name or config.kind, agent=agent, run=RUN, folder=folder / "sinks")
     )
+    if isinstance(made, QueueSink):
+        made.start()
     return made

@@ -125,6 +125,33 @@ def test_a_metered_link_is_asked_every_five_seconds_once_it_was_bad_for_ten():
     assert {b - a for a, b in pairwise(late)} == {5_000 * MS}
 
 
+def test_frames_sent_over_budget_bring_the_link_back_as_probes_do_and_those_from_before_do_not():
+    breaker = tripped(healthy(), 700 * MS)
+    for _ in range(3):
+        breaker.frame_answered(rtt_us=20 * MS, sent_us=650 * MS, now_us=800 * MS)
+    assert not breaker.in_budget
+    for _ in range(2):
+        breaker.frame_answered(rtt_us=20 * MS, sent_us=750 * MS, now_us=800 * MS)
+    assert breaker.in_budget
+
+
+def test_a_link_outside_the_band_is_alive_until_a_ping_is_late():
+    breaker = tripped(healthy(), 100 * MS)
+    assert breaker.alive
+    assert breaker.ping_due(300 * MS) is not None
+    breaker.check(401 * MS)
+    assert not breaker.alive
+
+
+def test_a_link_never_measured_and_one_on_which_frames_vanish_are_not_alive():
+    fresh = Breaker(fall_back_above_us=100 * MS, return_below_us=50 * MS)
+    fresh.welcomed(0)
+    assert not fresh.alive
+    breaker = healthy()
+    breaker.frames_vanish(MS)
+    assert not breaker.alive
+
+
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 300_000)), max_size=40))
 def test_when_it_has_to_be_asked_again_is_never_remembered_wrongly(steps: list[tuple[int, int]]) -> None:
     breaker = healthy()

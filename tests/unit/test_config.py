@@ -195,7 +195,7 @@ def test_what_is_allowed_and_probably_not_meant_is_warned_of(pipeline):
     assert "links lte and cable lead to the same address zmq://h:1" in warnings(twice)[0]
     assert "no frame is worth offloading" in warnings(pipeline("near.accuracy=1.0"))[0]
     assert "never" in warnings(pipeline("scheduler.hedge.start='never'"))[0]
-    assert "a picture above 333 kB" in warnings(pipeline("scheduler.ladder=[{codec: zstd}]"))[0]
+    assert "a picture above 500 kB" in warnings(pipeline("scheduler.ladder=[{codec: zstd}]"))[0]
     assert warnings(pipeline("scheduler.ladder=[{codec: zstd}]", "scheduler.byte_price=0")) == []
     asks_after_near = "scheduler.policy=confidence"
     assert "no frame is worth offloading" in warnings(pipeline("near.accuracy=1.0", asks_after_near))[0]

@@ -41,4 +41,4 @@ def test_the_summary_of_a_file_names_its_folders_without_detours(tmp_path, capsy
     assert f"in {tmp_path / 'gateway'}\n" in capsys.readouterr().out
     file.write_text(WORKER + "state_dir: a/../worker\n")
     assert command_line.run(["check", str(file)]) == 0
-    assert f"sqlite:///{tmp_path / 'worker' / 'records.db'}, kept" in capsys.readouterr().out
+    assert f"sqlite:///{tmp_path / 'worker' / 'records.db'}\n" in capsys.readouterr().out

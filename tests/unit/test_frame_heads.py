@@ -61,7 +61,8 @@ def test_a_head_states_the_size_its_own_frame_was_captured_in(size: tuple[int, i
         pending={("door", 7): pending},
         clock_us=lambda: NOW_US,
     )
-    port.send(SendFrame(key=("door", 7), link=wire.name, worker_budget_us=50_000, probe=False))
+    port.send(SendFrame(key=("door", 7), link=wire.name, worker_budget_us=50_000, probe=False, p=0.7))
     (head,) = wire.heads
     assert (head.source_width_px, head.source_height_px) == size
     assert head.priority is Priority.HIGH, "as it was when the frame was accepted"
+    assert pending.p_on_time == 0.7

@@ -37,21 +37,27 @@ def test_the_sums_are_those_of_the_flights_there_are_whatever_happened(
         assert under_way.waiting == sum(f.sent_us is None for f in flights)
         assert under_way.waiting_bytes == sum(f.size_bytes for f in flights if f.sent_us is None)
         assert under_way.ahead_bytes == sum(f.size_bytes for f in ahead)
+        unanswered = under_way.unanswered(0)
+        assert [out.sent_us for out in unanswered] == sorted(f.sent_us or 0 for f in ahead)
+        assert sum(out.size_bytes for out in unanswered) == under_way.ahead_bytes
         until_us = now_us - 3_000
         assert under_way.sent_bytes(until_us) == sum(
             f.size_bytes for f in ahead if (f.sent_us or 0) <= until_us
         )
 
 
-def test_a_frame_out_for_longer_than_it_should_stalls_the_link_until_something_sent_after_it_was_answered() -> (
+def test_what_is_unanswered_is_of_this_connection_oldest_first_until_something_sent_later_was_answered() -> (
     None
 ):
     under_way = InFlight()
-    slow, quick = (Flight(link="link", size_bytes=1_000, expected_us=10_000) for _ in range(2))
-    for flight, sent_us in ((slow, 0), (quick, 5_000)):
+    flights = [Flight(link="link", size_bytes=1_000, connection=at // 3) for at in range(4)]
+    for flight in flights:
         under_way.add(flight)
-        under_way.sent(flight, size_bytes=1_000, now_us=1_000_000 + sent_us)
-    assert not under_way.stalls(1_020_000, times=2.0)
-    assert under_way.stalls(1_020_001, times=2.0)
-    under_way.crossed(1_005_000)
-    assert not under_way.stalls(1_020_001, times=2.0)
+    for at in (1, 0, 2, 3):
+        under_way.sent(flights[at], size_bytes=1_000 + at, now_us=1_000_000 + at)
+    assert [out.size_bytes for out in under_way.unanswered(0)] == [1_001, 1_000, 1_002]
+    assert [out.size_bytes for out in under_way.unanswered(1)] == [1_003]
+    under_way.crossed(1_000_001)
+    assert [out.size_bytes for out in under_way.unanswered(0)] == [1_002]
+    under_way.drop(flights[2])
+    assert not under_way.unanswered(0)

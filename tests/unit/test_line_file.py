@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from edge.sinks.base import SinkThread
 from edge.sinks.jsonl import JsonlSink
 from edge.sinks.line_file import LineFile
 from edge.sinks.rotation import Rotation
+from pipelines.errors import ConfigError
 from tests.support.answers import answer
 from tests.support.eventually import eventually
 from tests.support.sinks import sink, sink_config
@@ -113,6 +115,7 @@ def test_what_an_earlier_run_left_uncompressed_is_compressed_by_the_next(path):
     (path.parent / "answers-000001.jsonl").write_text("a\n")
     (path.parent / "answers-000001.jsonl.zst.part").write_text("half")
     made = rotation(path, max_bytes=10, compress=True)
+    made.start()
     eventually(lambda: names(path) == ["answers-000001.jsonl.zst"], what="the compressed file")
     made.close()
 
@@ -155,6 +158,79 @@ def test_a_file_that_somebody_emptied_goes_on_from_its_beginning(path):
     put(file, "b")
     file.close()
     assert path.read_bytes() == b"b\n"
+
+
+def test_a_rotation_touches_nothing_before_its_file_could_be_opened(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    path.mkdir()
+    for number in range(1, 5):
+        (tmp_path / f"answers-00000{number}.jsonl").write_text("a\n")
+    before = names(path)
+    with pytest.raises(ConfigError, match=r"cannot write to .*answers.jsonl"):
+        line_file(path, max_bytes=10, keep=1, compress=True)
+    assert names(path) == before
+    assert not [t for t in threading.enumerate() if t.name.startswith("compress-")]
+
+
+def test_a_file_that_cannot_be_looked_into_is_refused_and_leaves_no_descriptor_open(path, monkeypatch):
+    def broken(self, *_mode):
+        raise OSError(5, "Input/output error", str(self))
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    path.write_text("a line that is cut off")
+    monkeypatch.setattr(type(path), "open", broken)
+    with pytest.raises(ConfigError, match="Input/output error"):
+        line_file(path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.parametrize(
+    "trouble", [zstandard.ZstdError("out of memory"), MemoryError(), OSError(28, "full")]
+)
+def test_whatever_keeps_a_file_from_being_compressed_the_next_one_is(path, monkeypatch, caplog, trouble):
+    made, packer = rotation(path, max_bytes=1, compress=True), zstandard.ZstdCompressor
+
+    def broken(**_settings):
+        raise trouble
+
+    (path.parent / "answers-000001.jsonl").write_text("a\n")
+    monkeypatch.setattr("edge.sinks.rotation.zstandard.ZstdCompressor", broken)
+    made.start()
+    eventually(lambda: caplog.records, what="the words")
+    monkeypatch.setattr("edge.sinks.rotation.zstandard.ZstdCompressor", packer)
+
+    def compressed():
+        made.tidy()
+        return names(path) == ["answers-000001.jsonl.zst"]
+
+    eventually(compressed, what="the compressed file")
+    made.close()
+    assert len(caplog.records) == 1
+
+
+def test_a_system_without_another_thread_costs_no_line(path, monkeypatch, caplog):
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    file = line_file(path, max_bytes=1, compress=True)
+    for line in "abc":
+        put(file, line)
+    monkeypatch.undo()
+    put(file, "d")
+    eventually(lambda: len([n for n in names(path) if n.endswith(".zst")]) == 3, what="the compressed files")
+    file.close()
+    assert path.read_text() == "d\n"
+    assert next(record.getMessage() for record in caplog.records).endswith("can't start new thread")
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_what_a_killed_process_had_half_compressed_is_removed_and_what_is_not_ours_stays(path, compress):
+    for part in ("answers-000001.jsonl.zst.part", "answers-notes.jsonl.zst.part", "x.part"):
+        (path.parent / part).write_text("half")
+    file = line_file(path, max_bytes=10, compress=compress)
+    file.close()
+    assert names(path) == ["answers-notes.jsonl.zst.part", "answers.jsonl", "x.part"]
 
 
 FULL = """

@@ -94,6 +94,16 @@ def test_a_link_that_is_too_slow_is_said_with_what_was_measured_and_so_is_its_en
     ]
 
 
+def test_over_a_slow_link_that_is_alive_it_is_said_that_some_frames_still_go(said):
+    for near, rest in ((True, "near answers the rest"), (False, "the rest is missed")):
+        story = Story(near=near)
+        story.stays(1, **UP)
+        said.clear()
+        story.stays(1, **SLOW, selective=True)
+        slow = "link lte: over budget: round trip 340 ms"
+        assert said.words() == [f"{slow}; only frames that look worth it go, {rest}, it is measured on"]
+
+
 def test_a_flapping_link_is_summed_up(said):
     story = Story()
     story.stays(1, **UP)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from edge.links.base import Sent
-from edge.outbox.payload_uplink import Message
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, MemoryOutbox, OutboxStore
 from edge.outbox.writer import OutboxWriter
 from pipelines.errors import ConfigError, Retryable
 from pipelines.frame import FrameId
 from pipelines.result import AnsweredBy, GapReason
+from protos.wire.bulk import BulkBatch, Have
 from tests.support.eventually import eventually
 from tests.support.outboxes import AGENT, LIMITS, RUN, Cloud, live_ack, opened, record
 
@@ -42,8 +42,8 @@ class Rig:
             send=self.send,
         )
 
-    def send(self, message: Message) -> Sent:
-        return self.cloud.send(message)
+    def send(self, batch: Have | BulkBatch) -> Sent:
+        return self.cloud.send(batch)
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_a_callback_that_fails_does_not_end_the_outbox(path: Path) -> None:
     rig.cloud.sent = Sent.DOWN
     calls = []
 
-    def send(batch: Message) -> Sent:
+    def send(batch: Have | BulkBatch) -> Sent:
         calls.append(batch)
         if len(calls) == 1:
             raise RuntimeError("a link with a fault")

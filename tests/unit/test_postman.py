@@ -181,7 +181,9 @@ def test_a_sender_that_died_is_started_anew_with_the_next_answer(house, caplog):
     assert "its sender died" in caplog.text
 
 
-def test_a_connection_is_tended_before_the_first_answer(house):
+def test_a_connection_is_tended_before_the_first_answer_and_not_before_the_start(house):
+    assert not any(thread.name == "post-any" for thread in threading.enumerate())
+    house.sink.start()
     eventually(lambda: house.courier.tended, what="a look at the connection")
 
 
@@ -197,7 +199,7 @@ def test_at_the_end_a_receiver_that_fails_gets_one_more_chance_and_the_rest_is_c
     house = House(first_us=60_000_000)
     house.courier.judge = failing(*[NotNowError("away")] * 9)
     house.give(1, 2)
-    eventually(lambda: house.courier.tries, what="a first try")
+    eventually(lambda: house.postman._changed._waiters, what="the wait after a first try")
     house.sink.close()
     assert len(house.courier.tries) == 2
     seen = house.sink.sight()
@@ -217,3 +219,51 @@ def test_at_the_end_a_courier_that_hangs_is_interrupted():
     house.sink.close()
     assert house.courier.closed
     assert house.sink.sight().spool.abandoned == 1
+
+
+def test_a_spool_that_raises_delays_and_ends_nothing(house, caplog, monkeypatch):
+    peek, broken = house.spool.peek, [MemoryError("no memory"), ValueError("a bug")]
+
+    def look(**bounds):
+        if broken:
+            raise broken.pop(0)
+        return peek(**bounds)
+
+    monkeypatch.setattr(house.spool, "peek", look)
+    house.give(1)
+    house.wait_taken(1)
+    assert house.postman.sight().restarts == 0
+    assert "MemoryError: no memory" in caplog.text
+
+
+def test_a_sender_that_dies_lets_go_of_its_connection(house, monkeypatch):
+    class Ended(BaseException):
+        pass
+
+    def die(**_bounds):
+        raise Ended
+
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    monkeypatch.setattr(house.spool, "peek", die)
+    house.sink.start()
+    eventually(lambda: house.courier.closed, what="the end of the connection")
+
+
+def test_a_refusal_is_said_once_for_each_reason_and_then_as_a_count(caplog):
+    house = House(batch=1)
+
+    def judge(seqs):
+        raise NeverError("400 Bad Request", reason="http_400" if seqs[0] % 10 else "http_422")
+
+    house.courier.judge = judge
+    house.give(*range(1, 41))
+    eventually(lambda: house.spool.empty, what="the end of all answers")
+    house.sink.close()
+    said = [record.getMessage() for record in caplog.records]
+    assert house.spool.sight().refused == {"http_400": 36, "http_422": 4}
+    assert [line for line in said if "is given up: 400 Bad Request" in line] == said[:2]
+    assert said[2].startswith("sink any: 10 answers are given up by now: the last was")
+    assert said[3:] == [
+        "sink any: 36 answers are given up by now: http_400",
+        "sink any: 4 answers are given up by now: http_422",
+    ]

@@ -15,7 +15,8 @@ from tests.support.run_records import RUN, Clock, answer, frame, frame_id, pictu
 
 KEYS = {
     "agent", "run", "stream", "seq", "captured_unix_ms", "outcome", "answered_by", "status", "latency_ms",
-    "deadline_ms", "on_time", "paced", "late_far", "reason", "link", "encoding", "model", "age_frames", "detections", "timing",
+    "deadline_ms", "on_time", "paced", "late_far", "reason", "link", "p_on_time", "encoding", "model", "age_frames",
+    "detections", "timing",
 }  # fmt: skip
 
 
@@ -56,6 +57,12 @@ def test_an_answered_frame_has_every_key_with_its_unit():
     }
     assert line["timing"] == {"encode": 2.25, "detect": 18.0}
     assert json.loads(json.dumps(line)) == line
+
+
+def test_a_line_says_how_likely_far_was_when_the_frame_left_and_null_where_it_never_did():
+    assert answer_line(answer(p_on_time=2 / 3))["p_on_time"] == 0.667
+    assert answer_line(answer())["p_on_time"] is None
+    assert shed_line(frame(4), frame_id(4), ShedReason.OVERLOAD)["p_on_time"] is None
 
 
 def test_no_answer_is_null_and_no_objects_is_an_empty_list():

@@ -1,5 +1,6 @@
 """The queue of a sink: nothing is lost silently, in memory or on disk, whatever the disk does."""
 
+import shutil
 import sqlite3
 
 import pytest
@@ -249,6 +250,95 @@ def test_a_file_that_is_no_queue_at_start_is_set_aside(clock, tmp_path):
     put(queue, 1)
     assert seqs(queue) == [1]
     assert path.with_name("q.db.damaged-1").exists()
+    queue.close()
+
+
+def broken_behind(path, *, first_byte):
+    with path.open("r+b") as file:
+        file.seek(first_byte)
+        file.write(b"\xff" * 8 * 4096)
+
+
+def test_what_can_still_be_read_of_a_queue_that_is_damaged_at_start_counts_as_set_aside(
+    clock, tmp_path, caplog
+):
+    path = tmp_path / "q.db"
+    before = spool(clock, file=SpoolFile(path))
+    put(before, *range(1, 200))
+    before.close()
+    broken_behind(path, first_byte=24 * 1024)
+    file = SpoolFile(path)
+    queue = spool(clock, file=file)
+    put(queue, 200)
+    seen = sight(queue)
+    assert 0 < seen.set_aside < 199
+    assert (seen.inherited, seen.taken, seen.waiting) == (seen.set_aside, 1, 1)
+    assert f"at least {seen.set_aside} answers are set aside" in caplog.text
+    assert seqs(queue) == [200]
+    queue.close()
+
+
+def test_what_was_delivered_before_the_damage_is_not_set_aside_too(clock, tmp_path, monkeypatch):
+    path = tmp_path / "q.db"
+    file = SpoolFile(path)
+    queue = spool(clock, file=file)
+    put(queue, *range(1, 200))
+    commit = file.commit
+
+    def full(**_change):
+        raise Retryable("full")
+
+    monkeypatch.setattr(file, "commit", full)
+    deliver(queue, 9)  # the disk cannot forget them
+    assert (sight(queue).delivered, sight(queue).waiting) == (9, 190)
+    monkeypatch.setattr(file, "commit", commit)
+    in_hand = queue.peek(limit=10, max_bytes=1 << 30)
+    file._drop_connection()
+    broken_behind(path, first_byte=0)
+    queue.settle(in_hand)
+    seen = sight(queue)
+    assert (seen.delivered, seen.set_aside, seen.waiting) == (19, 180, 0)
+    put(queue, 200)
+    assert (sight(queue).waiting, seqs(queue)) == (1, [200])
+    queue.close()
+
+
+@pytest.mark.parametrize("what", ["removed", "another queue", "an older copy", "a newer copy"])
+def test_a_file_replaced_while_it_was_not_open_is_said_and_the_books_go_on(clock, tmp_path, caplog, what):
+    path, aside = tmp_path / "q.db", tmp_path / "aside.db"
+    file = SpoolFile(path)
+    queue = spool(clock, file=file)
+    put(queue, 1, 2)
+    file.close(uptime_us=0)
+    shutil.copy(path, aside)
+    put(queue, 3, 4, 5)
+    if what == "a newer copy":
+        file.close(uptime_us=0)
+        shutil.copy(path, aside)
+        deliver(queue, 4)
+    file.close(uptime_us=0)
+    if what == "removed":
+        path.unlink()
+    elif what == "another queue":
+        path.unlink()
+        stranger = spool(clock, file=SpoolFile(aside.with_name("other.db")))
+        put(stranger, 77)
+        stranger.close()
+        aside.with_name("other.db").rename(path)
+    else:
+        aside.replace(path)
+    put(queue, 6)
+    seen = sight(queue)
+    lost = {"removed": 5, "another queue": 5, "an older copy": 3, "a newer copy": 0}[what]
+    assert seen.set_aside == lost
+    assert (f"at least {lost} answers are" in caplog.text) is (lost > 0)
+    assert seqs(queue) == {"an older copy": [1, 2, 6], "a newer copy": [5, 6]}.get(what, [6])
+    if what == "another queue":
+        kept = SpoolFile(path.with_name("q.db.strange-1"))
+        assert kept.rows == 1
+        kept.close(uptime_us=0)
+    deliver(queue, 10)
+    assert sight(queue).waiting == 0
     queue.close()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from edge.config import load_pipeline
 from edge.inbox import Inbox
+from edge.sinks import threads
 from edge.sinks.base import SinkThread
 from edge.sinks.blocks import name_faults
 from edge.sinks.jsonl import JsonlSink
@@ -234,6 +235,36 @@ def test_when_one_sink_cannot_be_made_the_others_are_closed_again(tmp_path):
     with pytest.raises(ConfigError, match="taken"):
         build_sinks(configs, agent="gw", run=bytes(16), state_dir=tmp_path)
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    "trouble", [OSError(24, "Too many open files"), RuntimeError("can't start new thread")]
+)
+def test_whatever_keeps_a_sink_from_being_made_the_others_are_closed_again(tmp_path, monkeypatch, trouble):
+    made, build = [], threads.build_sink
+
+    def broken(config, place):
+        if made:
+            raise trouble
+        made.append(build(config, place))
+        return made[0]
+
+    monkeypatch.setattr(threads, "build_sink", broken)
+    configs = [sink_config(kind="socket", path=tmp_path / "s"), sink_config(kind="stdout")]
+    expected = ConfigError if isinstance(trouble, OSError) else RuntimeError
+    with pytest.raises(expected, match=r"stdout.* cannot be made: Too many|can't start"):
+        build_sinks(configs, agent="gw", run=bytes(16), state_dir=tmp_path)
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_queue_folder_that_cannot_be_looked_into_stops_no_agent(tmp_path, monkeypatch, caplog):
+    def broken(self, pattern):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(type(tmp_path), "glob", broken)
+    (made,) = build_sinks([sink_config(kind="stdout")], agent="gw", run=bytes(16), state_dir=tmp_path)
+    assert made.close()
+    assert "Permission denied" in caplog.text
 
 
 def test_a_summary_has_what_its_kind_counts_besides():

@@ -4,6 +4,9 @@ import logging
 import re
 import socket
 import ssl
+import threading
+import time
+from contextlib import ExitStack
 from datetime import UTC, datetime
 
 import pytest
@@ -62,7 +65,7 @@ def test_a_batch_is_one_request_with_every_answer_and_a_key_of_its_own(receiver,
     assert receiver.requests[0][0]["Content-Type"] == "application/json"
 
 
-@pytest.mark.parametrize("status", [400, 404, 405, 409, 413, 422])
+@pytest.mark.parametrize("status", [400, 402, 409, 413, 422])
 def test_what_the_server_says_of_the_answers_is_for_good(receiver, courier, status):
     receiver.judge = lambda _: status
     with pytest.raises(NeverError, match=str(status)) as told:
@@ -70,8 +73,34 @@ def test_what_the_server_says_of_the_answers_is_for_good(receiver, courier, stat
     assert told.value.reason == f"http_{status}"
 
 
-@pytest.mark.parametrize("status", [301, 308, 401, 403, 408, 425, 429, 500, 502, 503, 504])
-def test_what_the_server_says_of_itself_or_of_us_is_tried_again(receiver, courier, status):
+@pytest.mark.parametrize(
+    "status",
+    [
+        301,
+        308,
+        401,
+        403,
+        404,
+        405,
+        406,
+        407,
+        408,
+        410,
+        411,
+        414,
+        415,
+        421,
+        425,
+        426,
+        429,
+        431,
+        500,
+        502,
+        503,
+        504,
+    ],
+)
+def test_what_the_server_says_of_itself_of_the_address_or_of_us_is_tried_again(receiver, courier, status):
     receiver.judge = lambda _: status
     with pytest.raises(NotNowError, match=f"http://127.0.0.1:{receiver.port}: {status}"):
         courier(url=receiver.url).deliver(parcels(1))
@@ -82,7 +111,13 @@ def test_the_time_a_server_asks_for_is_read_as_seconds_or_as_a_date():
     assert retry_after_us("7") == 7_000_000
     assert retry_after_us("Thu, 01 Jan 2026 12:00:30 GMT", now=now) == 30_000_000
     assert retry_after_us("Thu, 01 Jan 2026 11:00:00 GMT", now=now) == 0
-    for nonsense in ("", "soon", "-3", "9" * 400 + "x"):
+    far = "9" * 30
+    beyond = (
+        f"Thu, 01 Jan {far} 12:00:30 GMT",
+        f"Thu, 01 Jan 2026 {far}:00:00",
+        "Mon, 01 Jan 0001 00:00:00 +2359",
+    )
+    for nonsense in ("", "soon", "-3", "9" * 400 + "x", *beyond):
         assert retry_after_us(nonsense) == 0
 
 
@@ -118,6 +153,62 @@ def test_a_server_that_is_not_there_is_said_with_its_address(courier):
     port = free_port()
     with pytest.raises(NotNowError, match=f"http://127.0.0.1:{port}: Connection refused"):
         courier(url=f"http://127.0.0.1:{port}/secret-path").deliver(parcels(1))
+
+
+@pytest.fixture
+def dead():
+    """An address that answers no connection: its queue is full."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        yield listener.getsockname()
+
+
+def name_leads_to(monkeypatch, *addresses):
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", address) for address in addresses]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+
+
+def test_a_name_with_many_dead_addresses_costs_the_timeout_once(courier, monkeypatch, dead):
+    name_leads_to(monkeypatch, *[dead] * 8)
+    made = courier(url="http://plant.example/", timeout="300ms")
+    begun = time.monotonic()
+    with pytest.raises(NotNowError, match=r"no answer within 0\.3 s"):
+        made.deliver(parcels(1))
+    assert time.monotonic() - begun < 1.2  # 2.4 s when each has its own
+
+
+def test_a_dead_address_leaves_time_for_the_next(receiver, courier, monkeypatch, dead):
+    name_leads_to(monkeypatch, dead, ("127.0.0.1", receiver.port))
+    assert courier(url="http://plant.example/answers", timeout="2s").deliver(parcels(1)) == 1
+    assert receiver.requests[0][0]["Host"] == "plant.example"
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_whatever_a_connection_is_waiting_for_it_can_be_interrupted(courier, monkeypatch, dead, scheme):
+    with socket.socket() as mute:  # takes the connection and never shakes hands
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        name_leads_to(monkeypatch, dead if scheme == "http" else mute.getsockname())
+        made = courier(url=f"{scheme}://plant.example/", timeout="30s")
+        said = []
+
+        def deliver():
+            with pytest.raises(NotNowError) as told:
+                made.deliver(parcels(1))
+            said.append(str(told.value))
+
+        thread = threading.Thread(target=deliver)
+        thread.start()
+        eventually(lambda: made._call._socket is not None, what="the attempt")
+        made.interrupt()
+        thread.join(5)
+        assert said == [f"{scheme}://plant.example: interrupted"]
 
 
 def test_a_connection_the_server_closed_meanwhile_is_made_anew_at_once(courier):

@@ -1,0 +1,164 @@
+"""What the link would do to a frame sent now, by what it did to those before and to those still out.
+
+    t(i) = round trip + extra(i) + stretch(i) · (bytes still crossing + size) / bandwidth + worker(i)
+    p(on time) = share of the recent past i, weighted by recency, whose t(i) is within what remains
+
+A past in which those still out would long be back speaks of another link than this one: it does not count. So p
+falls while an answer is late, and a stalled link has p = 0.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+REFUTED_AFTER_US = 60_000
+"""So much later than in a past state means another state: between packets a radio link pauses that long."""
+
+
+NEWEST = 9
+"""So many of the last frames say how long one usually takes."""
+
+
+class Nominal(NamedTuple):
+    """What a message was expected to take on the network as it left, in µs: the round trip of a small one, what
+    waited ahead of it, and itself."""
+
+    rtt_us: float
+    ahead_us: float = 0.0
+    crossing_us: float = 0.0
+
+    @property
+    def total_us(self) -> float:
+        return self.rtt_us + self.ahead_us + self.crossing_us
+
+
+class Residual(NamedTuple):
+    """How one frame differed from its nominal: `extra_us` more until its head was there and back, its body
+    `stretch` times as long, `worker_us` at the worker. `weight`: how much it counts."""
+
+    extra_us: float
+    stretch: float
+    worker_us: int
+    weight: float = 1.0
+
+
+class Unanswered(NamedTuple):
+    """A frame or a ping (`size_bytes` 0) that is out, and of which nothing that came back says that it crossed."""
+
+    sent_us: int
+    size_bytes: int
+    nominal: Nominal
+
+
+State = tuple[float, float, int, float]
+"""A `Residual` by position: of these a forecast looks at dozens."""
+
+
+class Past:
+    """What recent frames say of a link, newest last, and what none of it is below or above."""
+
+    __slots__ = ("least", "most", "states")
+
+    def __init__(self, states: Sequence[State]) -> None:
+        self.states = states
+        extra_us, stretch, worker_us, _ = zip(*states, strict=True)
+        self.least = min(extra_us), min(stretch), min(worker_us)
+        self.most = max(extra_us), max(stretch), max(worker_us)
+
+
+class Forecast:
+    """The link at one moment, asked about frames of several sizes. `waiting_bytes` go before such a frame.
+
+    Sums are taken in the order of the past and bounds only where they leave no doubt: what is said is the same
+    however it was found.
+    """
+
+    __slots__ = (
+        "_bytes_per_us",
+        "_ends",
+        "_out_us",
+        "_rtt_us",
+        "_since_us",
+        "_states",
+        "_waiting_us",
+        "_ways",
+    )
+
+    def __init__(
+        self,
+        past: Past,
+        *,
+        rtt_us: float,
+        bytes_per_us: float,
+        unanswered: Sequence[Unanswered],
+        waiting_bytes: int,
+        now_us: int,
+    ) -> None:
+        self._rtt_us = rtt_us
+        self._bytes_per_us = bytes_per_us
+        self._waiting_us = waiting_bytes / bytes_per_us
+        self._states = past.states
+        self._out_us = self._since_us = 0.0
+        if unanswered:
+            self._since_us = now_us - unanswered[0].sent_us
+            if self._since_us > REFUTED_AFTER_US and _refuted(*past.least, unanswered, now_us):
+                self._states = [s for s in past.states if not _refuted(s[0], s[1], s[2], unanswered, now_us)]
+            self._out_us = (
+                unanswered[0].nominal.ahead_us + sum([u.size_bytes for u in unanswered]) / bytes_per_us
+            )
+        self._ends = self._way(*past.least), self._way(*past.most)
+        self._ways: tuple[Sequence[tuple[float, float, float]], float] | None = None
+
+    def p_on_time(self, size_bytes: int, remaining_us: int) -> float:
+        """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
+        if remaining_us <= 0 or not self._states:
+            return 0.0
+        (least_us, least_slope), (most_us, most_slope) = self._ends
+        if most_us + most_slope * size_bytes <= remaining_us:
+            return 1.0
+        if least_us + least_slope * size_bytes > remaining_us:
+            return 0.0
+        if self._ways is None:
+            ways = self._take_ways()
+            self._ways = ways, sum([weight for _, _, weight in ways])
+        ways, weight = self._ways
+        within = sum([w for base, slope, w in ways if base + slope * size_bytes <= remaining_us])
+        return min(1.0, within / weight)
+
+    def completion_us(self, size_bytes: int) -> float:
+        """The median time until a frame sent now would be back, of the newest few states; infinite if there are
+        none."""
+        ways = [self._way(extra, stretch, worker) for extra, stretch, worker, _ in self._states[-NEWEST:]]
+        times = sorted([base + slope * size_bytes for base, slope in ways])
+        return times[len(times) // 2] if times else float("inf")
+
+    def _way(self, extra_us: float, stretch: float, worker_us: int) -> tuple[float, float]:
+        """One way the link may be: a frame takes the first + its size · the second, µs a byte."""
+        crossing_us = max(0.0, stretch * self._out_us - self._since_us)
+        base_us = self._rtt_us + extra_us + worker_us + crossing_us + stretch * self._waiting_us
+        return base_us, stretch / self._bytes_per_us
+
+    def _take_ways(self) -> Sequence[tuple[float, float, float]]:
+        """As `_way`, of all states, with how much each counts."""
+        rtt_us, bytes_per_us = self._rtt_us, self._bytes_per_us
+        out_us, since_us, waiting_us = self._out_us, self._since_us, self._waiting_us
+        if out_us == 0.0 and waiting_us == 0.0:
+            return [(rtt_us + e + w, s / bytes_per_us, weight) for e, s, w, weight in self._states]
+        return [
+            (
+                rtt_us + e + w + (s * out_us - since_us if s * out_us > since_us else 0.0) + s * waiting_us,
+                s / bytes_per_us,
+                weight,
+            )
+            for e, s, w, weight in self._states
+        ]
+
+
+def _refuted(
+    extra_us: float, stretch: float, worker_us: int, unanswered: Sequence[Unanswered], now_us: int
+) -> bool:
+    """Whether something that is out would long be back, were the link as it was then."""
+    for sent_us, size_bytes, (trip_us, ahead_us, crossing_us) in unanswered:
+        back_us = sent_us + trip_us + extra_us + stretch * (ahead_us + crossing_us)
+        if back_us + (worker_us if size_bytes else 0) + REFUTED_AFTER_US <= now_us:
+            return True
+    return False
