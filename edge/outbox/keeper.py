@@ -146,8 +146,8 @@ class Keeper:
             self.commit(now_us)
         if self._backoff_us:
             self._drop_excess(now_us)
-        elif not self._held:
-            self.payloads.commit(now_us)
+        elif not self._held and self.payloads.commit(now_us):
+            self._unsynced_us = self._unsynced_us or now_us
         self._sync(now_us)
         send_us: int | None = now_us + RETRY_FIRST_US
         try:

@@ -307,7 +307,7 @@ def test_payloads_are_dropped_before_any_result_and_counted(make: Make) -> None:
     assert sorted(seqs(store)) == [1, 2, 3, 4, 5]
     ledger = store.ledger()
     assert ledger.payloads_evicted == {"age": 0, "bytes": 2}
-    assert ledger.evicted == {"age": 0, "bytes": 0}
+    assert sum(ledger.evicted.values()) == 0
     assert (ledger.payload_balance, ledger.balance) == (0, 0)
 
 

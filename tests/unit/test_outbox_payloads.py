@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from edge.outbox.schema import FORMAT
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes
 from pipelines.errors import Retryable
@@ -13,14 +14,14 @@ from tests.support.outboxes import SECOND, Desk, entry, payload, record
 
 
 def as_before_payloads(path: Path) -> None:
-    """The file as format 1 had it."""
+    """The file as the format before had it."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("DROP TABLE payloads")
         columns = [row[1] for row in db.execute("PRAGMA table_info(ledger)")]
         for name in columns:
             if name.startswith("payload"):
                 db.execute(f"ALTER TABLE ledger DROP COLUMN {name}")
-        db.execute("PRAGMA user_version = 1")
+        db.execute(f"PRAGMA user_version = {FORMAT - 1}")
 
 
 def test_an_outbox_from_before_there_were_payloads_goes_on_with_all_it_has(tmp_path: Path) -> None:
@@ -43,9 +44,9 @@ def test_an_outbox_from_before_there_were_payloads_goes_on_with_all_it_has(tmp_p
 
 
 def test_a_full_disk_lets_go_of_payloads_before_any_answer_waits(tmp_path: Path) -> None:
-    desk = Desk(SqliteOutbox(tmp_path / "outbox.db", max_pages=120))
+    desk = Desk(SqliteOutbox(tmp_path / "outbox.db", max_pages=260))
     for seq in range(1, 200):
-        desk.keeper.payloads.put(payload(seq, size=40_000, priority=0), desk.now_us)
+        desk.keeper.payloads.put(payload(seq, size=8_000, priority=0), desk.now_us)
         desk.go(SECOND // 10)
     assert desk.store.ledger().payloads_pending > 3
     for seq in range(1, 301):
