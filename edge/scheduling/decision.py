@@ -109,15 +109,18 @@ class Decision:
         return self._worth(way, job, job.rung, p, fallback, near_waits=False) > 0
 
     def sample(self, job: Job, now_us: int) -> Option | None:
-        """A link that was not tried for a while, at the lowest rung; None if there is none."""
+        """A link that was not tried for a while, at the lowest rung; None if there is none. Where answers are carried
+        forward one that comes too late is of use as well."""
         if not self._timed:
             return None
         rung = job.cost.lowest
         size_bytes = job.cost.size_bytes(rung)
+        late_helps = self._settings.tracking is not None
+        remaining_us = inf if late_helps else job.answer_by_us - now_us - job.cost.encode_us(rung)
         for way in self._ways.values():
             if (
                 self.usable(way)
-                and way.sample_due(job.answer_by_us - now_us - job.cost.encode_us(rung), now_us)
+                and way.sample_due(remaining_us, now_us)
                 and way.room_bytes(job.priority, now_us) >= size_bytes
             ):
                 return Option(way.name, rung, 0.0, 0.0, size_bytes, forced=True)
