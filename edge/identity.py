@@ -19,6 +19,10 @@ class Identity:
     run: bytes
 
 
+class InUseError(ConfigError):
+    """Another agent has the directory."""
+
+
 class StateDir:
     """The agent's directory, locked for as long as this object is open. Raises ConfigError when another agent has it, or it is no folder
     to write to."""
@@ -37,7 +41,7 @@ class StateDir:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._lock.close()
-            raise ConfigError(
+            raise InUseError(
                 f"another agent runs in {path}; stop it, or give this one its own with --set state_dir=DIR"
             ) from error
 

@@ -155,6 +155,11 @@ class _VitalsCollector(Collector):
             "outbox_flash_bytes", "Bytes written to the disk by the outbox.", box.flash_bytes_written
         )
         yield _gauge(
+            "outbox_flash_bytes_per_day",
+            "The same in 24 h of uptime, over its life.",
+            box.flash_gb_per_day * 1e9,
+        )
+        yield _gauge(
             "outbox_commit_p99_seconds", "Answer to commit, of the last 500 commits.", box.commit_p99_us / 1e6
         )
         yield from self._payloads(box)

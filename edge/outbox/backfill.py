@@ -129,6 +129,18 @@ class Backfill:
         self.unreadable.clear()
         self.payloads.committed()
 
+    def let_go(self, most: int, now_us: int) -> None:
+        """Take what the cloud has out of a full disk's store, `most` rows at a time. May raise Retryable."""
+        kinds: tuple[tuple[set[int], Callable[[list[int]], Changes]], ...] = (
+            (self.acknowledged, lambda piece: Changes(acknowledged=piece)),
+            (self.payloads.acknowledged, lambda piece: Changes(acknowledged_payloads=piece)),
+            (self.payloads.refused, lambda piece: Changes(refused_payloads=piece)),
+        )
+        for known, leaving in kinds:
+            while piece := sorted(known)[:most]:
+                self._store.commit(leaving(piece), now_us)
+                known.difference_update(piece)
+
     def carries(self, key: Key) -> bool:
         return self._uplink.carries(key)
 

@@ -9,6 +9,9 @@ RECORD_BYTES = 160
 
 GAP_BYTES = 96
 
+DAY_US = 24 * 3600 * 1_000_000
+FLASH_AFTER_US = 60_000_000  # a rate over less says more about the start than about the day
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
@@ -26,7 +29,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The law as numbers: `committed = acked + pending + evicted_age + evicted_bytes + set_aside`.
+    """The law as numbers: `committed = acked + pending + evicted + set_aside`, where evicted is by age,
+    by bytes, or purged by a person.
 
     `pending` and `gaps` are counted rows, the others are written with each transaction; `set_aside_files`
     counts damaged files, of which `set_aside` records are known. Payloads have the same law of their own; `refused` are
@@ -39,6 +43,7 @@ class Ledger:
     pending: int = 0
     evicted_age: int = 0
     evicted_bytes: int = 0
+    evicted_purged: int = 0
     set_aside: int = 0
     set_aside_files: int = 0
     gaps: int = 0
@@ -51,28 +56,40 @@ class Ledger:
     payloads_pending: int = 0
     payloads_evicted_age: int = 0
     payloads_evicted_bytes: int = 0
+    payloads_evicted_purged: int = 0
     payloads_refused: int = 0
     payloads_set_aside: int = 0
     payload_bytes: int = 0
 
     @property
     def evicted(self) -> dict[str, int]:
-        return {"age": self.evicted_age, "bytes": self.evicted_bytes}
+        return {"age": self.evicted_age, "bytes": self.evicted_bytes, "purged": self.evicted_purged}
+
+    @property
+    def flash_gb_per_day(self) -> float:
+        """What the outbox writes in 24 h of uptime, over its whole life; 0 in its first minute."""
+        if self.uptime_us < FLASH_AFTER_US:
+            return 0.0
+        return self.flash_bytes_written / 1e9 * (DAY_US / self.uptime_us)
 
     @property
     def balance(self) -> int:
         """0 when the law holds."""
-        gone = self.acked + self.evicted_age + self.evicted_bytes + self.set_aside
+        gone = self.acked + sum(self.evicted.values()) + self.set_aside
         return self.committed - gone - self.pending
 
     @property
     def payloads_evicted(self) -> dict[str, int]:
-        return {"age": self.payloads_evicted_age, "bytes": self.payloads_evicted_bytes}
+        return {
+            "age": self.payloads_evicted_age,
+            "bytes": self.payloads_evicted_bytes,
+            "purged": self.payloads_evicted_purged,
+        }
 
     @property
     def payload_balance(self) -> int:
         """0 when the law of the payloads holds."""
-        evicted = self.payloads_evicted_age + self.payloads_evicted_bytes
+        evicted = sum(self.payloads_evicted.values())
         gone = self.payloads_acked + evicted + self.payloads_refused + self.payloads_set_aside
         return self.payloads_committed - gone - self.payloads_pending
 
@@ -98,9 +115,15 @@ class Tally:
 
     def next_number(self) -> int:
         """A number for a row, rising, never given twice."""
-        number = max(1, self.get("next_number"))
-        self.values["next_number"] = number + 1
+        number = self.peek_number()
+        self.take_numbers(1)
         return number
+
+    def peek_number(self) -> int:
+        return max(1, self.get("next_number"))
+
+    def take_numbers(self, count: int) -> None:
+        self.values["next_number"] = self.peek_number() + count
 
     def ledger(self) -> Ledger:
         return Ledger(**{k: v for k, v in self.values.items() if k != "next_number"})

@@ -7,6 +7,7 @@ gate that drops every other frame for a day costs little. A seq that is added tw
 from pipelines.result import Gap, GapReason
 
 Kind = tuple[str, GapReason, str]
+Key = tuple[bytes, str, int]
 
 
 class GapRanges:
@@ -39,6 +40,20 @@ class GapRanges:
     def clear(self) -> None:
         self._ranges.clear()
         self.since_us = None
+
+
+def evicted_gap(key: Key, why: str) -> Gap:
+    """A record that was given up to stay within the bounds, or by a person."""
+    run, stream, seq = key
+    return Gap(run=run, stream=stream, first=seq, last=seq, reason=GapReason.EVICTED, detail=why)
+
+
+def unreadable_gap(key: Key) -> Gap:
+    """A record that was damaged where it lay."""
+    run, stream, seq = key
+    return Gap(
+        run=run, stream=stream, first=seq, last=seq, reason=GapReason.INTERRUPTED, detail="record damaged"
+    )
 
 
 def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:

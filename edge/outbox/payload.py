@@ -141,6 +141,10 @@ class MemoryPayloads:
                 self._drop_payload(key, why)
                 return
 
+    def _remove_payload_of(self, key: Key, why: str) -> None:
+        if key in self._payloads_kept:
+            self._drop_payload(key, why)
+
     def _evict_payloads_older_than(self, born_us: int) -> None:
         for key, (stored, _) in list(self._payloads_kept.items()):
             if stored.born_us < born_us:

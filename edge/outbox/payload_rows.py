@@ -1,16 +1,19 @@
 """The payloads in an outbox file: their table, inside whatever transaction the caller has begun.
 
 A look reads no picture: `data` is the last column, and SQLite follows its pages only when asked. Pieces are read through
-an open BLOB, so a picture is never in memory whole.
+an open BLOB, so a picture is never in memory whole. `crc` covers all of a row but the picture, which has its SHA-256.
 """
 
 import sqlite3
+import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from edge.outbox.bounds import Tally
-from edge.outbox.payload import PAYLOAD_BYTES, PayloadEntry, Shown, StoredPayload
+from edge.outbox.payload import PAYLOAD_BYTES, Key, PayloadEntry, Shown, StoredPayload
 from pipelines.frame import Encoding
+from pipelines.result import PRIORITIES
 
 TABLE = """
 CREATE TABLE payloads (
@@ -22,6 +25,7 @@ CREATE TABLE payloads (
     codec TEXT NOT NULL, quality INTEGER NOT NULL, width_px INTEGER NOT NULL, height_px INTEGER NOT NULL,
     bits INTEGER NOT NULL, channels INTEGER NOT NULL,
     source_width_px INTEGER NOT NULL, source_height_px INTEGER NOT NULL, hard INTEGER NOT NULL,
+    crc INTEGER,                 -- payload_crc; NULL: written by format 2
     data BLOB NOT NULL,
     UNIQUE (run, stream, seq)
 );
@@ -29,12 +33,15 @@ CREATE INDEX payloads_by_worth ON payloads (priority, born_us, number);
 """
 
 EVICT_STEP = 16
-_COLUMNS = (
+COLUMNS = (
     "number, run, stream, seq, priority, born_us, sha256, size_bytes, codec, quality, width_px, height_px, bits, "
-    "channels, source_width_px, source_height_px, hard"
+    "channels, source_width_px, source_height_px, hard, crc"
 )
-_PUT = f"INSERT INTO payloads ({_COLUMNS}, data) VALUES ({', '.join('?' * 18)})"
-_DROP = "DELETE FROM payloads WHERE number = ? RETURNING size_bytes"
+_KINDS = (int, bytes, str, int, int, int, bytes, int, str, *(int,) * 8)
+_SHA256_BYTES = 32
+_OF_KEY = "WHERE run = ? AND stream = ? AND seq = ?"
+_PUT = f"INSERT INTO payloads ({COLUMNS}, data) VALUES ({', '.join('?' * 19)})"
+_DROP = "DELETE FROM payloads WHERE number = ? RETURNING length(data)"
 
 
 @dataclass(slots=True)
@@ -45,34 +52,47 @@ class PayloadRows:
     tally: Tally
 
     def put(self, entry: PayloadEntry, uptime_us: int) -> None:
-        shown, e = entry.shown, entry.shown.encoding
         self.tally.add("payloads_committed")
-        self.tally.add("payloads_pending")
-        same = "SELECT number FROM payloads WHERE run = ? AND stream = ? AND seq = ?"
-        # The newer one stands for both.
-        self.remove([n for (n,) in self.db.execute(same, shown.key).fetchall()], "payloads_acked")
-        self.db.execute(
-            _PUT,
-            (
-                self.tally.next_number(),
-                *shown.key,
-                shown.priority,
-                uptime_us - entry.age_us,
-                shown.sha256,
-                len(entry.data),
-                e.codec,
-                e.quality,
-                e.width_px,
-                e.height_px,
-                e.bits,
-                e.channels,
-                *shown.source_size,
-                int(shown.hard),
-                entry.data,
-            ),
+        self.remove_of(entry.shown.key, "payloads_acked")  # the newer one stands for both
+        self._insert(entry.shown, uptime_us - entry.age_us, entry.data)
+
+    def take_over(self, saved: StoredPayload, data: bytes) -> bool:
+        """One of a file that was set aside, unless there is one of its frame; whether it was taken."""
+        if self._numbers_of(saved.shown.key):
+            return False
+        self._insert(saved.shown, saved.born_us, data)
+        return True
+
+    def _insert(self, shown: Shown, born_us: int, data: bytes) -> None:
+        e = shown.encoding
+        row = (
+            self.tally.next_number(),
+            *shown.key,
+            shown.priority,
+            born_us,
+            shown.sha256,
+            len(data),
+            e.codec,
+            e.quality,
+            e.width_px,
+            e.height_px,
+            e.bits,
+            e.channels,
+            *shown.source_size,
+            int(shown.hard),
         )
-        self.tally.add("bytes", entry.bytes)
-        self.tally.add("payload_bytes", entry.bytes)
+        self.db.execute(_PUT, (*row, payload_crc(row), data))
+        self.tally.add("payloads_pending")
+        self.tally.add("bytes", len(data) + PAYLOAD_BYTES)
+        self.tally.add("payload_bytes", len(data) + PAYLOAD_BYTES)
+
+    def _numbers_of(self, key: Key) -> list[int]:
+        found = self.db.execute(f"SELECT number FROM payloads {_OF_KEY}", key)
+        return [number for (number,) in found.fetchall()]
+
+    def remove_of(self, key: Key, why: str) -> None:
+        """The one of this frame, if there is one."""
+        self.remove(self._numbers_of(key), why)
 
     def remove(self, numbers: Iterable[int], why: str) -> None:
         for number in numbers:
@@ -101,20 +121,31 @@ class PayloadRows:
                         self.remove([number], "payloads_evicted_bytes")
 
 
+def payload_crc(row: Sequence[Any]) -> int:
+    """CRC-32 of the COLUMNS before the last, without the number, which a row that is saved changes."""
+    return zlib.crc32(repr(tuple(row[1:])).encode())
+
+
 def peek(
     db: sqlite3.Connection, priorities: Iterable[int], *, limit: int, exclude: Collection[int]
-) -> list[StoredPayload]:
-    """By `priorities`, each of them the oldest first."""
+) -> tuple[list[StoredPayload], list[int]]:
+    """By `priorities`, each of them the oldest first; and the numbers of those that are damaged."""
     found: list[StoredPayload] = []
+    rotten: list[int] = []
     for priority in priorities:
         rows = db.execute(
-            f"SELECT {_COLUMNS} FROM payloads WHERE priority = ? ORDER BY born_us, number LIMIT ?",
+            f"SELECT {COLUMNS} FROM payloads WHERE priority = ? ORDER BY born_us, number LIMIT ?",
             (priority, limit + len(exclude)),
         )
-        found += [s for s in map(_stored, rows) if s.number not in exclude]
+        for row in rows:
+            payload = stored(row)
+            if payload is None:
+                rotten.append(row[0])
+            elif payload.number not in exclude:
+                found.append(payload)
         if len(found) >= limit:
             break
-    return found[:limit]
+    return found[:limit], rotten
 
 
 def read(db: sqlite3.Connection, number: int, *, offset_bytes: int, size_bytes: int) -> bytes | None:
@@ -127,13 +158,18 @@ def read(db: sqlite3.Connection, number: int, *, offset_bytes: int, size_bytes: 
         return blob.read(size_bytes)
 
 
-def _stored(
-    row: tuple[int, bytes, str, int, int, int, bytes, int, str, int, int, int, int, int, int, int, int],
-) -> StoredPayload:
+def stored(row: Sequence[Any]) -> StoredPayload | None:
+    """A payload from its COLUMNS; None if the checksum is wrong, or there is nothing that could have one."""
+    *told, crc = row
+    whole = len(told) == len(_KINDS) and all(map(isinstance, told, _KINDS))
+    if not whole or (crc is not None and crc != payload_crc(told)):
+        return None
     number, run, stream, seq, priority, born_us, sha256, size_bytes, codec, quality, width, height, *rest = (
-        row
+        told
     )
     bits, channels, source_width, source_height, hard = rest
+    if not 0 <= priority < len(PRIORITIES) or len(sha256) != _SHA256_BYTES:
+        return None
     encoding = Encoding(
         codec=codec,
         quality=quality,

@@ -1,24 +1,33 @@
 """The outbox file: its tables, its format version and what SQLite's errors mean for it.
 
-`PRAGMA user_version` is the format; a newer one is refused with words, never guessed at. The file is in WAL
-mode with incremental auto-vacuum, so that acknowledged data gives its space back. `ledger` has one row, written
-in every transaction: the law `committed = acked + pending + evicted + set_aside` survives any crash.
+`PRAGMA user_version` is the format: an older one is brought up to date, a newer one refused with words. The file is
+in WAL mode with incremental auto-vacuum, so that acknowledged data gives its space back. `ledger` has one row,
+written in every transaction: the law `committed = acked + pending + evicted + set_aside` survives any crash, that of
+the payloads too. SQLite notices a page that makes no sense but not a flipped bit inside a value: records, payloads and
+ledger carry a checksum.
 """
 
 import sqlite3
-from contextlib import closing
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
+from edge.outbox.migrations import FORMAT, migrate
 from edge.outbox.payload_rows import TABLE as _PAYLOADS
 from pipelines.errors import ConfigError
 
 FILE_NAME = "outbox.db"
+LAST_FORMAT = 99
+PAGE_BYTES = 1024
+"""Each answer is a commit, and a commit writes every page that it touches: small pages wear the flash 3.5 times less
+than SQLite's 4096 bytes do."""
 
-_FORMAT_1_COLUMNS = (
+LEDGER_COLUMNS = (
     "committed",
     "acked",
     "evicted_age",
     "evicted_bytes",
+    "evicted_purged",
     "set_aside",
     "set_aside_files",
     "gaps_dropped",
@@ -26,21 +35,25 @@ _FORMAT_1_COLUMNS = (
     "uptime_us",
     "flash_bytes_written",
     "next_number",
-)
-PAYLOAD_COLUMNS = (
     "payloads_committed",
     "payloads_acked",
     "payloads_evicted_age",
     "payloads_evicted_bytes",
+    "payloads_evicted_purged",
     "payloads_refused",
     "payloads_set_aside",
     "payload_bytes",
 )
-LEDGER_COLUMNS = _FORMAT_1_COLUMNS + PAYLOAD_COLUMNS
 """What is written with every transaction; what else a ledger says is counted."""
 
+COUNTED = {"pending": "records", "gaps": "gaps", "payloads_pending": "payloads"}
+"""What a ledger says besides, by the table whose rows it counts."""
+
 _TABLES = f"""
-CREATE TABLE ledger ({", ".join(f"{name} INTEGER NOT NULL DEFAULT 0" for name in _FORMAT_1_COLUMNS)});
+CREATE TABLE ledger (
+    {", ".join(f"{name} INTEGER NOT NULL DEFAULT 0" for name in LEDGER_COLUMNS)},
+    crc INTEGER                 -- ledger_crc; NULL until the first transaction
+);
 INSERT INTO ledger (next_number) VALUES (1);
 CREATE TABLE records (
     entry INTEGER PRIMARY KEY,  -- from ledger.next_number, never reused: a replaced record gets a new one
@@ -48,6 +61,7 @@ CREATE TABLE records (
     priority INTEGER NOT NULL,  -- 0 low, 1 normal, 2 high
     born_us INTEGER NOT NULL,   -- ledger.uptime_us at capture; may be negative
     data BLOB NOT NULL,         -- protos.wire.records.encode
+    crc INTEGER,                -- record_crc; NULL: written by format 1
     UNIQUE (run, stream, seq)
 );
 CREATE INDEX records_by_worth ON records (priority, born_us, entry);
@@ -63,18 +77,20 @@ CREATE TABLE runs (
     settled INTEGER NOT NULL,   -- every seq up to it is recorded, or explained by a gap
     PRIMARY KEY (run, stream)
 ) WITHOUT ROWID;
+{_PAYLOADS}
+PRAGMA user_version = {FORMAT};
 """
-_COLUMNS_OF_PAYLOADS = "".join(
-    f"ALTER TABLE ledger ADD COLUMN {name} INTEGER NOT NULL DEFAULT 0;\n" for name in PAYLOAD_COLUMNS
-)
-_STEPS = (_TABLES, _PAYLOADS + _COLUMNS_OF_PAYLOADS)
-"""Each makes a file of its format out of one of the format before; an empty file takes them all."""
-FORMAT = len(_STEPS)
-"""1: records, gaps, runs. 2: payloads."""
 
-# A primary key or unique index that contradicts itself is damage too: our own statements cannot collide.
+# A key that contradicts itself is damage too: our own statements cannot collide. And they are right, so a general
+# error is a file that lacks a table, or has a head that SQLite cannot use.
 _DAMAGE = frozenset(
-    {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT}
+    {
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_FORMAT,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_ERROR,
+    }
 )
 
 # After these the same connection may go on; after others a new one is opened for the next call.
@@ -91,7 +107,9 @@ def _primary_code(error: sqlite3.Error) -> int:
 
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether the file itself is broken; anything else is trouble around it and may heal."""
-    return isinstance(error, DamagedError) or _primary_code(error) in _DAMAGE
+    # Python's own word for a text that is none has no code of SQLite's.
+    undecodable = "decode" in str(error)
+    return isinstance(error, DamagedError) or _primary_code(error) in _DAMAGE or undecodable
 
 
 def keeps_connection(error: sqlite3.Error) -> bool:
@@ -99,8 +117,10 @@ def keeps_connection(error: sqlite3.Error) -> bool:
 
 
 def _format_of(db: sqlite3.Connection, path: Path) -> int:
-    """0 for a file without tables; ConfigError for one of a newer format."""
+    """DamagedError for a number no outbox has, ConfigError for a newer one."""
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if not 0 < version <= LAST_FORMAT:
+        raise DamagedError(f"not an outbox: none ever had format {version}")
     if version > FORMAT:
         raise ConfigError(
             f"{path} has outbox format {version}, written by a newer nearfar; this one knows {FORMAT}. "
@@ -109,32 +129,95 @@ def _format_of(db: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def connect(path: Path, *, max_pages: int | None = None) -> sqlite3.Connection:
-    """The outbox at `path`, made if missing, in autocommit mode: the caller begins and commits.
+def record_crc(run: bytes, stream: str, seq: int, data: bytes) -> int:
+    """CRC-32 of a record and of the identity it is kept under."""
+    return record_crc_in(stream_crc(run, stream), seq, data)
 
-    Raises ConfigError for a file of a newer format and sqlite3.Error for anything SQLite says.
-    `synchronous=NORMAL`: a commit is one write to the WAL without fsync, which survives kill −9 because the page
-    cache does; checkpoints do fsync, so a power cut may lose the last commits but never damages the file, as
-    `OFF` could.
+
+def stream_crc(run: bytes, stream: str) -> int:
+    """The part of a record's checksum that is the same for all of a stream."""
+    return zlib.crc32(run + stream.encode())
+
+
+def record_crc_in(stream_sum: int, seq: int, data: bytes) -> int:
+    return zlib.crc32(data, zlib.crc32(b"%d" % seq, stream_sum))
+
+
+def ledger_crc(values: Mapping[str, int]) -> int:
+    """CRC-32 of the numbers of a ledger; those that are 0 add nothing, so that a new one changes no old sum."""
+    told = sorted((name, values[name]) for name in LEDGER_COLUMNS if values.get(name))
+    return zlib.crc32(repr(told).encode())
+
+
+def read_ledger(db: sqlite3.Connection, *, check: bool = True) -> dict[str, int]:
+    """The numbers of the file, of any known format; DamagedError if there are none or their checksum is wrong."""
+    there = {row[1] for row in db.execute("PRAGMA table_info(ledger)")}
+    names = [name for name in LEDGER_COLUMNS if name in there]
+    if not names:
+        raise DamagedError("not an outbox: it has no ledger")
+    crc = "crc" if "crc" in there else "NULL"
+    row = db.execute(f"SELECT {', '.join(names)}, {crc} FROM ledger").fetchone()
+    if row is None or not all(isinstance(value, int) for value in row[:-1]):
+        raise DamagedError("not an outbox: its ledger holds no numbers")
+    values = dict.fromkeys(LEDGER_COLUMNS, 0) | dict(zip(names, row, strict=False))
+    if check and row[-1] is not None and row[-1] != ledger_crc(values):
+        raise DamagedError("the ledger does not fit its checksum")
+    return values
+
+
+def count_rows(db: sqlite3.Connection, *, older: bool = False) -> dict[str, int]:
+    """The numbers of COUNTED; 0 for a table that is not there, if the file may be of an `older` format."""
+    there = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return {
+        name: int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+        if table in there or not older
+        else 0
+        for name, table in COUNTED.items()
+    }
+
+
+def connect(
+    path: Path, *, max_pages: int | None = None, factory: type[sqlite3.Connection] = sqlite3.Connection
+) -> sqlite3.Connection:
+    """The outbox at `path`, which exists, in autocommit mode: the caller begins and commits.
+
+    Raises ConfigError for a file of a newer format and sqlite3.Error for anything SQLite says; DamagedError for a
+    database that is none of ours. `synchronous=NORMAL`: a commit is one write to the WAL without fsync, which
+    survives kill −9 because the page cache does; checkpoints do fsync, so a power cut may lose the last commits but
+    never damages the file, as `OFF` could.
     """
-    db = sqlite3.connect(path, timeout=0.2, isolation_level=None)
+    db = sqlite3.connect(path, timeout=0.2, isolation_level=None, factory=factory)
     try:
         version = _format_of(db, path)
-        if version == 0:
-            db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA wal_autocheckpoint = 0")  # the store checkpoints by size, and counts what it wrote
-        if max_pages is not None:
-            db.execute(f"PRAGMA max_page_count = {int(max_pages)}")
-        if version < FORMAT:
-            # Inside one transaction: a kill between two CREATEs must not leave half a schema.
-            steps = "".join(_STEPS[version:])
-            db.executescript(f"BEGIN IMMEDIATE;{steps}PRAGMA user_version = {FORMAT};COMMIT;")
+        _settle(db, max_pages=max_pages)
+        migrate(db, version)
     except BaseException:
         db.close()
         raise
     return db
+
+
+def create(path: Path, *, max_pages: int | None = None) -> None:
+    """An empty outbox at `path`, where nothing is; sqlite3.Error if it cannot be made."""
+    db = sqlite3.connect(path, timeout=0.2, isolation_level=None)
+    try:
+        db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        _settle(db, max_pages=max_pages)
+        db.executescript(f"BEGIN IMMEDIATE;{_TABLES}COMMIT;")
+    finally:
+        db.close()
+
+
+def _settle(db: sqlite3.Connection, *, max_pages: int | None) -> None:
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = NORMAL")
+    db.execute(
+        "PRAGMA cell_size_check = ON"
+    )  # damage is found when a page is read, not when it has done harm
+    db.execute("PRAGMA wal_autocheckpoint = 0")  # the store checkpoints by size, and counts what it wrote
+    if max_pages is not None:
+        db.execute(f"PRAGMA max_page_count = {int(max_pages)}")
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
@@ -153,33 +236,3 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise ConfigError(f"{path} cannot be read as an outbox: {error}") from error
     return db
-
-
-def read_ledger(db: sqlite3.Connection) -> dict[str, int] | None:
-    """The ledger's row, with 0 for what an older format has not; None when there is no row."""
-    found = db.execute("SELECT * FROM ledger")
-    names = [column[0] for column in found.description]
-    row = found.fetchone()
-    if row is None:
-        return None
-    said = dict(zip(names, row, strict=True))
-    return {name: said.get(name, 0) for name in LEDGER_COLUMNS}
-
-
-def salvage(path: Path) -> tuple[dict[str, int], list[tuple[bytes, str, int, int]]]:
-    """What a damaged file still tells: its ledger and its runs (run, stream, reserved, settled); empty if nothing."""
-    ledger: dict[str, int] = {}
-    runs: list[tuple[bytes, str, int, int]] = []
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.2)) as db:
-            said = read_ledger(db)
-            if said is not None and all(isinstance(value, int) for value in said.values()):
-                ledger = said
-            for run, stream, reserved, settled in db.execute(
-                "SELECT run, stream, reserved, settled FROM runs"
-            ):
-                if isinstance(run, bytes) and isinstance(stream, str):
-                    runs.append((run, stream, int(reserved), int(settled)))
-    except (sqlite3.Error, ValueError, TypeError):
-        pass  # what was read before the damage still counts
-    return ledger, runs

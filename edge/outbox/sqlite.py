@@ -1,33 +1,38 @@
 """The outbox as a SQLite file: the store a gateway trusts its answers to.
 
 One connection, used by one thread, opened when it is needed: a disk that was away, full or read-only raises
-Retryable, and the next call tries again. A damaged file is moved to `outbox.db.damaged-N`, its records are
-counted as set aside (from the last ledger known), and a new file goes on with the same ledger. Committed data
+Retryable, and the next call tries again. A damaged file is moved to `outbox.db.damaged-N`; a new file goes on with
+the same ledger and what is still whole of its rows, and the others are counted as set aside. Committed data
 survives kill −9; with `durability="power"` `sync` makes it survive a power cut too.
 """
 
-import os
+import errno
+import logging
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from edge.outbox import payload_rows, schema
+from edge.outbox import payload_rows, rows, salvage, schema
 from edge.outbox.bounds import Bounds, Ledger, Tally
+from edge.outbox.heritage import Heir, charged
 from edge.outbox.payload import StoredPayload
+from edge.outbox.storage import DiskStorage, Storage
 from edge.outbox.store import PRIORITY_NUMBERS as PRIORITIES
 from edge.outbox.store import Changes, Key, Stored, StoredGap, Watermark, within
 from edge.outbox.transaction import Transaction
 from pipelines.errors import Retryable
-from pipelines.result import Gap, GapReason
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 WAL_CHECKPOINT_BYTES = 4 << 20
-VACUUM_PAGES = 64  # free pages that are worth giving back
-VACUUM_AT_MOST_PAGES = 1024  # moved in one go, so that no commit waits long behind it
-_STORED = "entry, run, stream, seq, priority, born_us, data"
+RESERVE_BYTES = 6 << 20
+WAL_FRAME_BYTES = 24  # what stands before each page in a WAL
+VACUUM_PAGES = 256  # free pages that are worth giving back
+VACUUM_AT_MOST_PAGES = 4096  # moved in one go, so that no commit waits long behind it
 
 
 class SqliteOutbox:
@@ -40,16 +45,18 @@ class SqliteOutbox:
         durability: Literal["process", "power"] = "process",
         bounds: Bounds | None = None,
         max_pages: int | None = None,
+        storage: Storage | None = None,
     ) -> None:
         self.path = path
+        self._storage = storage or DiskStorage()
         self._durability = durability
         self._bounds = bounds or Bounds()
         self._max_pages = max_pages
         self._db: sqlite3.Connection | None = None
-        self._wal = path.with_name(path.name + "-wal")
         self._wal_bytes = 0
+        self._checkpoint_at = WAL_CHECKPOINT_BYTES
         self._tally = Tally()
-        self._inherited: tuple[dict[str, int], list[Gap]] | None = None  # of a file just set aside
+        self._heritage: salvage.Remains | None = None  # of a file just set aside
         self._opened_us: int | None = None
         self._uptime_at_open_us = 0
 
@@ -58,22 +65,20 @@ class SqliteOutbox:
 
     def commit(self, changes: Changes, now_us: int) -> None:
         def work(db: sqlite3.Connection) -> None:
+            if changes.entries or changes.payloads:
+                self._leave_room(db)
             Transaction(db, self._tally, self._bounds, self.uptime_us(now_us)).run(changes)
 
+        kept_bytes = self._tally.get("bytes")
         self._guarded(work, now_us)
-        self._tidy()
+        self._tidy(shrunk=self._tally.get("bytes") < kept_bytes)
 
     def peek(self, *, limit: int, max_bytes: int, exclude: Collection[int] = ()) -> Sequence[Stored]:
         def read(db: sqlite3.Connection) -> list[Stored]:
-            found: list[Stored] = []
-            for priority in reversed(PRIORITIES):
-                rows = db.execute(
-                    f"SELECT {_STORED} FROM records WHERE priority = ? ORDER BY born_us, entry LIMIT ?",
-                    (priority, limit + len(exclude)),
-                )
-                found += [s for s in map(_stored, rows) if s.number not in exclude]
-                if len(found) >= limit:
-                    break
+            found, rotten = rows.peek(db, reversed(PRIORITIES), limit=limit, exclude=exclude)
+            if not found and not rotten and self._tally.get("pending") > len(exclude):
+                raise schema.DamagedError("an index has lost records that are there")
+            self._discard(db, Changes(unreadable=rotten))
             return within(found, limit=limit, max_bytes=max_bytes)
 
         return self._guarded(read)
@@ -81,25 +86,33 @@ class SqliteOutbox:
     def find(self, key: Key) -> Stored | None:
         def read(db: sqlite3.Connection) -> Stored | None:
             where = "WHERE run = ? AND stream = ? AND seq = ?"
-            row = db.execute(f"SELECT {_STORED} FROM records {where}", key).fetchone()
-            return None if row is None else _stored(row)
+            row = db.execute(f"SELECT {rows.STORED} FROM records {where}", key).fetchone()
+            stored = None if row is None else rows.stored(row)
+            if row is not None and stored is None:
+                self._discard(db, Changes(unreadable=[row[0]]))
+            return stored
 
         return self._guarded(read)
 
     def gaps(self, *, limit: int, exclude: Collection[int] = ()) -> Sequence[StoredGap]:
         def read(db: sqlite3.Connection) -> list[StoredGap]:
-            rows = db.execute(
-                "SELECT number, run, stream, first, last, reason, detail FROM gaps ORDER BY number LIMIT ?",
+            oldest = db.execute(
+                f"SELECT {rows.GAP} FROM gaps ORDER BY number LIMIT ?",
                 (limit + len(exclude),),
             )
-            return [_stored_gap(row) for row in rows if row[0] not in exclude][:limit]
+            return [rows.stored_gap(row) for row in oldest if row[0] not in exclude][:limit]
 
         return self._guarded(read)
 
     def payloads(self, *, limit: int, exclude: Collection[int] = ()) -> Sequence[StoredPayload]:
-        return self._guarded(
-            lambda db: payload_rows.peek(db, reversed(PRIORITIES), limit=limit, exclude=exclude)
-        )
+        def read(db: sqlite3.Connection) -> list[StoredPayload]:
+            found, rotten = payload_rows.peek(db, reversed(PRIORITIES), limit=limit, exclude=exclude)
+            if not found and not rotten and self._tally.get("payloads_pending") > len(exclude):
+                raise schema.DamagedError("an index has lost payloads that are there")
+            self._discard(db, Changes(unreadable_payloads=rotten))
+            return found
+
+        return self._guarded(read)
 
     def read_payload(self, number: int, *, offset_bytes: int, size_bytes: int) -> bytes | None:
         return self._guarded(
@@ -108,8 +121,8 @@ class SqliteOutbox:
 
     def runs(self) -> Sequence[Watermark]:
         def read(db: sqlite3.Connection) -> list[Watermark]:
-            rows = db.execute("SELECT run, stream, reserved, settled FROM runs ORDER BY run, stream")
-            return [Watermark(run=r, stream=s, reserved=high, settled=low) for r, s, high, low in rows]
+            marks = db.execute(f"SELECT {rows.MARK} FROM runs ORDER BY run, stream")
+            return [rows.watermark(row) for row in marks]
 
         return self._guarded(read)
 
@@ -123,13 +136,8 @@ class SqliteOutbox:
     def sync(self) -> None:
         if self._durability == "process" or self._db is None:
             return
-        # A second descriptor of the WAL is safe to close: SQLite's locks are on the -shm and the main file.
         try:
-            descriptor = os.open(self._wal, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            self._storage.sync(self.path)
         except OSError as error:
             raise Retryable(f"outbox {self.path}: cannot sync: {error}") from error
 
@@ -152,10 +160,10 @@ class SqliteOutbox:
         try:
             try:
                 return work(self._connection(now_us))
-            except sqlite3.Error as error:
-                if not schema.is_damage(error):
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                if isinstance(error, sqlite3.Error) and not schema.is_damage(error):
                     raise
-                self._set_aside()
+                self._set_aside(error)
                 return work(self._connection(now_us))
         except sqlite3.Error as error:
             if not schema.keeps_connection(error):
@@ -166,69 +174,57 @@ class SqliteOutbox:
 
     def _connection(self, now_us: int | None) -> sqlite3.Connection:
         if self._db is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            db = schema.connect(self.path, max_pages=self._max_pages)
+            db = self._storage.connect(self.path, max_pages=self._max_pages)
             try:
-                self._load(db)
+                self._tally = self._loaded(db)
                 self._inherit(db)
             except BaseException:
                 db.close()
                 raise
             self._db = db
-            self._wal_bytes = self._wal_size()
+            self._wal_bytes = self._storage.wal_bytes(self.path)
+            self._checkpoint_at = self._most_wal_bytes()
         if self._opened_us is None and now_us is not None:
             self._opened_us = now_us
             self._uptime_at_open_us = self._tally.get("uptime_us")
         return self._db
 
-    def _load(self, db: sqlite3.Connection) -> None:
-        try:
-            said = schema.read_ledger(db)
-            pending, gaps, payloads = (
-                int(db.execute(f"SELECT count(*) FROM {t}").fetchone()[0])
-                for t in ("records", "gaps", "payloads")
-            )
-        except sqlite3.OperationalError as error:
-            if "no such" in str(error):
-                raise schema.DamagedError(f"not an outbox: {error}") from error
-            raise
-        if said is None:
-            raise schema.DamagedError("not an outbox: its ledger is empty")
-        self._tally = Tally({**said, "pending": pending, "gaps": gaps, "payloads_pending": payloads})
+    @staticmethod
+    def _loaded(db: sqlite3.Connection) -> Tally:
+        tally = Tally(schema.read_ledger(db) | schema.count_rows(db))
+        records, payloads = tally.ledger().balance, tally.ledger().payload_balance
+        if records or payloads:
+            raise schema.DamagedError(f"its law is off by {records} records, {payloads} payloads")
+        return tally
 
     def _inherit(self, db: sqlite3.Connection) -> None:
-        """Go on with the ledger of a file that was set aside, in the new file's first transaction."""
-        if self._inherited is None:
+        """Go on with the ledger of a file that was set aside and what can be saved of it."""
+        if self._heritage is None:
             return
-        values, gaps = self._inherited
-        nothing = dict.fromkeys(("bytes", "pending", "gaps", "payloads_pending", "payload_bytes"), 0)
-        self._tally = Tally({**values, **nothing})
-        Transaction(db, self._tally, self._bounds, values.get("uptime_us", 0)).run(Changes(gaps=gaps))
-        self._inherited = None
+        heir = Heir(db, self._tally, self._bounds, self._heritage, lambda: self._leave_room(db))
+        heir.accept()
+        self._heritage = None  # from here on what is not taken over counts as set aside
+        heir.save()
 
-    def _set_aside(self) -> None:
-        loaded = self._tally.values
-        salvaged, marks = schema.salvage(self.path)
-        values = dict(loaded or salvaged)
+    def _set_aside(self, error: Exception) -> None:
+        known = dict(self._tally.values)
         self._drop_connection()
-        number = 1
-        while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
-            number += 1
-        for suffix in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                self.path.with_name(self.path.name + suffix).rename(aside.with_name(aside.name + suffix))
-        ledger = Tally({**values, "pending": 0, "payloads_pending": 0}).ledger()
-        values["set_aside"] = ledger.set_aside + ledger.balance
-        values["payloads_set_aside"] = ledger.payloads_set_aside + ledger.payload_balance
-        values["set_aside_files"] = ledger.set_aside_files + 1
-        # The cloud may miss any of these frames now; where it has the record, the record outranks the gap.
-        lost = [
-            Gap(run=r, stream=s, first=1, last=low, reason=GapReason.INTERRUPTED, detail="outbox set aside")
-            for r, s, _, low in marks
-            if low > 0
-        ]
-        self._inherited = (values, lost)
-        self._tally = Tally(values)
+        aside = self._storage.set_aside(self.path)
+        log.error("outbox %s cannot be used and is now %s: %s", self.path, aside.name, error)
+        self._heritage = charged(salvage.remains(aside), known)
+        self._tally = Tally(dict(self._heritage.ledger))
+
+    def _discard(self, db: sqlite3.Connection, rotten: Changes) -> None:
+        """Rows whose checksum is wrong: counted as set aside and explained; where that fails, the next time."""
+        if not rotten:
+            return
+        count = len(rotten.unreadable) + len(rotten.unreadable_payloads)
+        log.error("outbox %s: %d rows were damaged where they lay", self.path, count)
+        try:
+            Transaction(db, self._tally, self._bounds, self._tally.get("uptime_us")).run(rotten)
+        except sqlite3.Error as error:
+            if schema.is_damage(error):
+                raise
 
     def _drop_connection(self) -> None:
         if self._db is not None:
@@ -238,16 +234,17 @@ class SqliteOutbox:
 
     # -- space and wear -----------------------------------------------------------------------------------
 
-    def _tidy(self) -> None:
+    def _tidy(self, *, shrunk: bool) -> None:
         """After a commit: give freed pages back and keep the WAL short. Trouble here undoes nothing."""
         if self._db is None:
             return
-        with suppress(sqlite3.Error):
-            self._give_space_back(self._db, at_least_pages=VACUUM_PAGES)
-        size = self._wal_size()
+        if shrunk:
+            with suppress(sqlite3.Error):
+                self._give_space_back(self._db, at_least_pages=VACUUM_PAGES)
+        size = self._storage.wal_bytes(self.path)
         self._tally.add("flash_bytes_written", size - self._wal_bytes if size >= self._wal_bytes else size)
         self._wal_bytes = size
-        if size >= WAL_CHECKPOINT_BYTES:
+        if size >= self._checkpoint_at:
             with suppress(sqlite3.Error):
                 self._checkpoint(self._db)
 
@@ -256,29 +253,35 @@ class SqliteOutbox:
             # It yields a row without columns per page, after the first of which `execute` would stop.
             db.executescript(f"PRAGMA incremental_vacuum({VACUUM_AT_MOST_PAGES});")
 
-    def _checkpoint(self, db: sqlite3.Connection) -> None:
-        # TRUNCATE does not say how much it moved, PASSIVE does; a reader in the way only delays the truncation.
-        done = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[2]
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        pages, page_bytes = (
-            int(db.execute(f"PRAGMA {p}").fetchone()[0]) for p in ("page_count", "page_size")
+    def _leave_room(self, db: sqlite3.Connection) -> None:
+        """Rows are not written into the last of a disk: what gives space back needs some to be written first."""
+        room = self._storage.room(self.path)
+        reserve_bytes = min(RESERVE_BYTES, room.total // 8)
+        if room.free >= reserve_bytes:
+            return
+        if self._wal_bytes:
+            with suppress(sqlite3.Error):
+                self._checkpoint(db)
+            if self._storage.room(self.path).free >= reserve_bytes:
+                return
+        raise OSError(
+            errno.ENOSPC,
+            f"the disk is full: {room.free // 1024} KiB are free, {reserve_bytes // 1024} are kept free",
         )
-        self._tally.add("flash_bytes_written", min(max(0, done), pages) * page_bytes)  # each page once
-        self._wal_bytes = self._wal_size()
 
-    def _wal_size(self) -> int:
-        try:
-            return self._wal.stat().st_size
-        except OSError:
-            return 0
+    def _checkpoint(self, db: sqlite3.Connection) -> None:
+        """Move the WAL into the file. A reader in the way is not waited for: it is tried again when as much is new."""
+        pages = int(db.execute("PRAGMA page_count").fetchone()[0])
+        page_bytes = int(db.execute("PRAGMA page_size").fetchone()[0])
+        frames = self._wal_bytes // (page_bytes + WAL_FRAME_BYTES)
+        db.execute("PRAGMA busy_timeout = 0")
+        busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        db.execute("PRAGMA busy_timeout = 200")
+        if not busy:
+            self._tally.add("flash_bytes_written", min(frames, pages) * page_bytes)  # each page once
+        self._wal_bytes = self._storage.wal_bytes(self.path)
+        self._checkpoint_at = self._wal_bytes + self._most_wal_bytes()
 
-
-def _stored(row: tuple[int, bytes, str, int, int, int, bytes]) -> Stored:
-    number, run, stream, seq, priority, born_us, data = row
-    return Stored(number=number, key=(run, stream, seq), priority=priority, born_us=born_us, data=data)
-
-
-def _stored_gap(row: tuple[int, bytes, str, int, int, str, str]) -> StoredGap:
-    number, run, stream, first, last, reason, detail = row
-    gap = Gap(run=run, stream=stream, first=first, last=last, reason=GapReason(reason), detail=detail)
-    return StoredGap(number, gap)
+    def _most_wal_bytes(self) -> int:
+        """A small disk has no room for the WAL's copy of everything."""
+        return min(WAL_CHECKPOINT_BYTES, self._storage.room(self.path).total // 16)

@@ -12,6 +12,7 @@ class OutboxStats:
 
     `uncommitted` records wait in memory because the store fails for now, `lost` did not fit there and
     `sent_uncommitted` reached the cloud from there. `*_pending` wait in memory; gaps, also in the store.
+    `flash_gb_per_day` is what the outbox writes to the disk, over its whole life.
     `commit_p99_us`: from a record's arrival to its commit, over the last 500. `payloads_waiting`: those in the store that the
     worker that is connected would take; `payloads_lost`: neither disk nor memory took them.
     """
@@ -32,6 +33,7 @@ class OutboxStats:
     bytes: int = 0
     bytes_sent: int = 0
     flash_bytes_written: int = 0
+    flash_gb_per_day: float = 0.0
     commit_p99_us: int = 0
     last_error: str = ""
     payloads_committed: int = 0
@@ -65,6 +67,7 @@ class OutboxStats:
             payloads_refused=ledger.payloads_refused,
             payloads_set_aside=ledger.payloads_set_aside,
             payload_bytes=ledger.payload_bytes,
+            flash_gb_per_day=round(ledger.flash_gb_per_day, 4),
             **more,
         )
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from edge.outbox.bounds import GAP_BYTES, RECORD_BYTES, Bounds, Ledger, Tally
+from edge.outbox.gaps import evicted_gap, unreadable_gap
 from edge.outbox.payload import MemoryPayloads, PayloadEntry, Payloads
-from pipelines.result import Gap, GapReason
+from pipelines.result import Gap
 
 Key = tuple[bytes, str, int]
 """(run, stream, seq): a frame's identity within one agent."""
@@ -70,13 +71,14 @@ class Watermark:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """One transaction. `acknowledged`, `unreadable` and `acknowledged_gaps` are numbers of rows; numbers that are
-    gone already are ignored. `unreadable` rows count as set aside. `ended_runs` forgets their watermarks.
-    `acknowledged_payloads`, `refused_payloads` and `unreadable_payloads` are numbers too. `room_for_bytes`: give up
-    payloads until so much is free, however much the bounds allow: the disk does not."""
+    gone already are ignored. `unreadable` rows count as set aside, `purged` ones as evicted by a person, and a gap
+    explains each; payloads of purged records go with them. `ended_runs` forgets their watermarks. `*_payloads` are numbers
+    too. `room_for_bytes`: give up payloads until so much is free, however much the bounds allow: the disk does not."""
 
     entries: Sequence[Entry] = ()
     acknowledged: Collection[int] = ()
     unreadable: Collection[int] = ()
+    purged: Collection[int] = ()
     gaps: Sequence[Gap] = ()
     acknowledged_gaps: Collection[int] = ()
     marks: Sequence[Watermark] = ()
@@ -85,6 +87,7 @@ class Changes:
     acknowledged_payloads: Collection[int] = ()
     refused_payloads: Collection[int] = ()
     unreadable_payloads: Collection[int] = ()
+    purged_payloads: Collection[int] = ()
     room_for_bytes: int = 0
 
     def __bool__(self) -> bool:
@@ -93,9 +96,13 @@ class Changes:
     @property
     def payloads_gone(self) -> list[tuple[int, str]]:
         """Numbers of payloads that leave, each with what it counts as."""
-        acked = [(number, "payloads_acked") for number in self.acknowledged_payloads]
-        refused = [(number, "payloads_refused") for number in self.refused_payloads]
-        return acked + refused + [(number, "payloads_set_aside") for number in self.unreadable_payloads]
+        gone = {
+            "payloads_acked": self.acknowledged_payloads,
+            "payloads_refused": self.refused_payloads,
+            "payloads_set_aside": self.unreadable_payloads,
+            "payloads_evicted_purged": self.purged_payloads,
+        }
+        return [(number, why) for why, numbers in gone.items() for number in numbers]
 
 
 class OutboxStore(Payloads, Protocol):
@@ -137,11 +144,6 @@ class OutboxStore(Payloads, Protocol):
         ...
 
 
-def evicted_gap(key: Key, why: str) -> Gap:
-    run, stream, seq = key
-    return Gap(run=run, stream=stream, first=seq, last=seq, reason=GapReason.EVICTED, detail=why)
-
-
 class MemoryOutbox(MemoryPayloads):
     """The same promises without a file: for pipelines whose answers may be lost with the process, and for tests.
 
@@ -160,17 +162,20 @@ class MemoryOutbox(MemoryPayloads):
     def open(self, now_us: int) -> None:
         self._check()
         if self._opened_us is None:
-            self._opened_us = now_us
-            self._uptime_at_open_us = self._tally.get("uptime_us")
+            self._opened_us, self._uptime_at_open_us = now_us, self._tally.get("uptime_us")
 
     def commit(self, changes: Changes, now_us: int) -> None:
-        self._check()
         self.open(now_us)
         uptime_us = self.uptime_us(now_us)
         for number in changes.acknowledged:
             self._remove(number, "acked")
         for number in changes.unreadable:
-            self._remove(number, "set_aside")
+            if (stored := self._remove(number, "set_aside")) is not None:
+                self._add_gap(unreadable_gap(stored.key), uptime_us)
+        for number in changes.purged:
+            if (stored := self._remove(number, "evicted_purged")) is not None:
+                self._add_gap(evicted_gap(stored.key, "purged"), uptime_us)
+                self._remove_payload_of(stored.key, "payloads_evicted_purged")
         for number in changes.acknowledged_gaps:
             if self._gaps.pop(number, None) is not None:
                 self._tally.add("bytes", -GAP_BYTES)
@@ -211,8 +216,7 @@ class MemoryOutbox(MemoryPayloads):
         return self._uptime_at_open_us + since
 
     def ledger(self) -> Ledger:
-        self._tally.values["pending"] = len(self._records)
-        self._tally.values["gaps"] = len(self._gaps)
+        self._tally.values |= {"pending": len(self._records), "gaps": len(self._gaps)}
         self._tally.values["payloads_pending"] = len(self._payloads_kept)
         return self._tally.ledger()
 
@@ -239,19 +243,18 @@ class MemoryOutbox(MemoryPayloads):
             data=entry.data,
         )
 
-    def _remove(self, number: int, why: str) -> None:
+    def _remove(self, number: int, why: str) -> Stored | None:
         for key, stored in self._records.items():
             if stored.number == number:
                 del self._records[key]
                 self._tally.add("bytes", -stored.bytes)
                 self._tally.add(why)
-                return
+                return stored
+        return None
 
     def _add_gap(self, gap: Gap, uptime_us: int) -> None:
         for number, (old, _) in self._gaps.items():
-            if (old.run, old.stream, old.reason, old.detail) != (gap.run, gap.stream, gap.reason, gap.detail):
-                continue
-            if old.last == gap.first - 1:
+            if replace(old, first=gap.first, last=gap.last) == gap and old.last == gap.first - 1:
                 del self._gaps[number]
                 self._gaps[self._tally.next_number()] = (replace(gap, first=old.first), uptime_us)
                 return

@@ -1,20 +1,33 @@
 """One transaction on the outbox file: what changes, what is evicted for it, and the ledger, all or nothing."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from edge.outbox.bounds import GAP_BYTES, RECORD_BYTES, Bounds, Tally
+from edge.outbox.gaps import evicted_gap, unreadable_gap
+from edge.outbox.payload import StoredPayload
 from edge.outbox.payload_rows import PayloadRows
-from edge.outbox.schema import LEDGER_COLUMNS
+from edge.outbox.schema import LEDGER_COLUMNS, ledger_crc, record_crc, record_crc_in, stream_crc
 from edge.outbox.store import PRIORITY_NUMBERS as PRIORITIES
-from edge.outbox.store import Changes, Entry, Watermark, evicted_gap
+from edge.outbox.store import Changes, Entry, Key, Stored, Watermark
 from pipelines.result import Gap
 
 EVICT_STEP = 64
-_SET_LEDGER = f"UPDATE ledger SET {', '.join(f'{name} = ?' for name in LEDGER_COLUMNS)}"
+_SET_LEDGER = f"UPDATE ledger SET {', '.join(f'{name} = ?' for name in (*LEDGER_COLUMNS, 'crc'))}"
+_ADD_RECORD = "INSERT INTO records (entry, run, stream, seq, priority, born_us, data, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_GAP = "INSERT INTO gaps (number, run, stream, first, last, reason, detail, born_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+# One look into an index each; gaps get their numbers in the order of their birth.
+_ANY_TOO_OLD = (
+    "SELECT "
+    + " OR ".join(
+        f"EXISTS (SELECT 1 FROM {table} WHERE priority = {priority} AND born_us < ?1)"
+        for table in ("records", "payloads")
+        for priority in PRIORITIES
+    )
+    + " OR (SELECT born_us FROM gaps ORDER BY number LIMIT 1) < ?1"
+)
 
 
 @dataclass(slots=True)
@@ -27,12 +40,40 @@ class Transaction:
     uptime_us: int
 
     def run(self, changes: Changes) -> None:
+        self._all_or_nothing(lambda: self._apply(changes))
+
+    def take_over(self, saved: Sequence[Stored], *, lost: int) -> int:
+        """Records of a file that was set aside, `lost` of which were counted as such; how many of those remain."""
+        return self._taken_over(lambda: sum(map(self._take_over, saved)), lost, "set_aside", "committed")
+
+    def take_over_payload(self, saved: StoredPayload, data: bytes, *, lost: int) -> int:
+        """As `take_over`, for one payload."""
+        take = self.payloads.take_over
+        return self._taken_over(
+            lambda: int(take(saved, data)), lost, "payloads_set_aside", "payloads_committed"
+        )
+
+    def _taken_over(self, take: Callable[[], int], lost: int, set_aside: str, committed: str) -> int:
+        taken = 0
+
+        def work() -> None:
+            nonlocal taken
+            taken = take()
+            back = min(taken, lost)
+            self.tally.add(set_aside, -back)
+            self.tally.add(committed, taken - back)  # the ledger that was known was older than the file
+
+        self._all_or_nothing(work)
+        return lost - min(taken, lost)
+
+    def _all_or_nothing(self, work: Callable[[], None]) -> None:
         self.tally.begin()
         try:
             self.db.execute("BEGIN IMMEDIATE")
-            self._apply(changes)
+            work()
             self.tally.values["uptime_us"] = self.uptime_us
-            self.db.execute(_SET_LEDGER, [self.tally.get(name) for name in LEDGER_COLUMNS])
+            numbers = [self.tally.get(name) for name in LEDGER_COLUMNS]
+            self.db.execute(_SET_LEDGER, [*numbers, ledger_crc(self.tally.values)])
             self.db.execute("COMMIT")
         except BaseException:
             self.tally.roll_back()
@@ -45,14 +86,19 @@ class Transaction:
         self._remove_records(
             changes.acknowledged, "acked"
         )  # first: a full disk has room for what replaces it
-        self._remove_records(changes.unreadable, "set_aside")
+        for key in self._remove_records(changes.unreadable, "set_aside"):
+            self._add_gap(unreadable_gap(key))
+        purged = self._rows(changes.purged)
+        self._give_up(purged, "purged")
+        for _, run, stream, seq in purged:
+            self.payloads.remove_of((run, stream, seq), "payloads_evicted_purged")
         self._remove_gaps(changes.acknowledged_gaps)
         self._remove_payloads(changes)
-        for entry in changes.entries:
-            self._put(entry)
+        self._put_all(changes.entries)
         for gap in changes.gaps:
             self._add_gap(gap)
-        self._mark(changes.marks)
+        if changes.marks:
+            self._mark(changes.marks)
         for run in changes.ended_runs:
             self.db.execute("DELETE FROM runs WHERE run = ?", (run,))
         for payload in changes.payloads:
@@ -70,6 +116,49 @@ class Transaction:
         until_bytes = self.tally.get("payload_bytes") - changes.room_for_bytes
         self.payloads.evict(PRIORITIES, lambda: self.tally.get("payload_bytes") > until_bytes)
 
+    def _put_all(self, entries: Sequence[Entry]) -> None:
+        """All at once if each is beyond what is kept of its stream, as nearly always; else they are looked up."""
+        rows = self._new_rows(entries)
+        if rows is None:
+            for entry in entries:
+                self._put(entry)
+            return
+        self.db.executemany(_ADD_RECORD, rows)
+        self.tally.take_numbers(len(rows))
+        self.tally.add("committed", len(rows))
+        self.tally.add("pending", len(rows))
+        self.tally.add("bytes", sum(len(e.data) for e in entries) + len(rows) * RECORD_BYTES)
+
+    def _new_rows(self, entries: Sequence[Entry]) -> list[tuple[int | bytes | str, ...]] | None:
+        """None if one may be there already. The one loop over every record that is written: kept tight."""
+        rows: list[tuple[int | bytes | str, ...]] = []
+        last: tuple[bytes, str] | None = None
+        highest: dict[tuple[bytes, str], int] = {}
+        number, uptime_us, stream_sum, crc_in = self.tally.peek_number(), self.uptime_us, 0, record_crc_in
+        for entry in entries:
+            run, stream, seq = entry.key
+            if last is None or stream != last[1] or run != last[0]:
+                last = (run, stream)
+                stream_sum = stream_crc(run, stream)
+                if last not in highest:
+                    highest[last] = self._highest(run, stream)
+            if seq <= highest[last]:
+                return None
+            highest[last] = seq
+            data = entry.data
+            born_us = uptime_us - entry.age_us
+            rows.append(
+                (number, run, stream, seq, entry.priority, born_us, data, crc_in(stream_sum, seq, data))
+            )
+            number += 1
+        return rows
+
+    def _highest(self, run: bytes, stream: str) -> int:
+        row = self.db.execute(
+            "SELECT max(seq) FROM records WHERE run = ? AND stream = ?", (run, stream)
+        ).fetchone()
+        return int(row[0] or 0)
+
     def _put(self, entry: Entry) -> None:
         where = "WHERE run = ? AND stream = ? AND seq = ?"
         old = self.db.execute(f"DELETE FROM records {where} RETURNING length(data)", entry.key).fetchall()
@@ -78,25 +167,37 @@ class Transaction:
         if not old:
             self.tally.add("committed")
             self.tally.add("pending")
-        self.db.execute(
-            "INSERT INTO records (entry, run, stream, seq, priority, born_us, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                self.tally.next_number(),
-                *entry.key,
-                entry.priority,
-                self.uptime_us - entry.age_us,
-                entry.data,
-            ),
-        )
-        self.tally.add("bytes", entry.bytes)
+        born_us = self.uptime_us - entry.age_us
+        self._insert(entry.key, priority=entry.priority, born_us=born_us, data=entry.data)
 
-    def _remove_records(self, numbers: Iterable[int], why: str) -> None:
+    def _insert(self, key: Key, *, priority: int, born_us: int, data: bytes) -> None:
+        number = self.tally.next_number()
+        self.db.execute(_ADD_RECORD, (number, *key, priority, born_us, data, record_crc(*key, data)))
+        self.tally.add("bytes", len(data) + RECORD_BYTES)
+
+    def _take_over(self, stored: Stored) -> bool:
+        where = "WHERE run = ? AND stream = ? AND seq = ?"
+        if self.db.execute(f"SELECT 1 FROM records {where}", stored.key).fetchone():
+            return False
+        self._insert(stored.key, priority=stored.priority, born_us=stored.born_us, data=stored.data)
+        self.tally.add("pending")
+        return True
+
+    def _rows(self, numbers: Iterable[int]) -> list[tuple[int, bytes, str, int]]:
+        select = "SELECT entry, run, stream, seq FROM records WHERE entry = ?"
+        return [row for number in numbers for row in self.db.execute(select, (number,))]
+
+    def _remove_records(self, numbers: Iterable[int], why: str) -> list[Key]:
+        keys: list[Key] = []
+        returning = "RETURNING length(data), run, stream, seq"
         for number in numbers:
-            removed = self.db.execute("DELETE FROM records WHERE entry = ? RETURNING length(data)", (number,))
-            for (size,) in removed.fetchall():
+            removed = self.db.execute(f"DELETE FROM records WHERE entry = ? {returning}", (number,))
+            for size, *key in removed.fetchall():
                 self.tally.add("bytes", -size - RECORD_BYTES)
                 self.tally.add("pending", -1)
                 self.tally.add(why)
+                keys.append((key[0], key[1], key[2]))
+        return keys
 
     def _remove_gaps(self, numbers: Iterable[int]) -> int:
         removed = 0
@@ -133,6 +234,8 @@ class Transaction:
 
     def _evict_by_age(self) -> None:
         cutoff_us = self.uptime_us - self.bounds.max_age_us
+        if not self.db.execute(_ANY_TOO_OLD, (cutoff_us,)).fetchone()[0]:
+            return
         old_gaps = self.db.execute("SELECT number FROM gaps WHERE born_us < ?", (cutoff_us,)).fetchall()
         self.tally.add("gaps_dropped", self._remove_gaps(n for (n,) in old_gaps))
         for priority in PRIORITIES:

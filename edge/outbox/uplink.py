@@ -1,6 +1,7 @@
 """Batches on their way to the cloud: what each carries, until the worker says that it is committed.
 
-At most two are in flight. One that is not acknowledged in time, or whose connection is gone, is dissolved: its
+At most IN_FLIGHT are in flight, so that a round trip and a commit in the cloud do not hold up the next: how much goes is
+the pacing's to say. One that is not acknowledged in time, or whose connection is gone, is dissolved: its
 records may be sent again under a new number. An acknowledgement of a dissolved batch that comes late still
 counts, for it names exactly the rows that the batch carried.
 """
@@ -14,7 +15,7 @@ from pipelines.result import Record
 from protos.wire import records as wire_records
 from protos.wire.bulk import BulkBatch
 
-IN_FLIGHT = 2
+IN_FLIGHT = 8
 ACK_WITHIN_US = 2_000_000
 ACK_WITHIN_AT_MOST_US = 16_000_000
 REMEMBERED = 64

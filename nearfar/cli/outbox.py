@@ -1,36 +1,106 @@
-"""`nearfar outbox`: look into a gateway's outbox, also while its agent runs. Never changes the file."""
+"""`nearfar outbox`: a gateway's outbox from outside. `stat`, `ls` and `export` only look, also while its agent runs;
+`drain` and `purge` need it stopped."""
 
 import json
-import sqlite3
-from collections.abc import Iterator
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TextIO, TypeVar
 
 import click
 
-from edge.outbox import schema
-from edge.outbox.bounds import Ledger, Tally
-from pipelines.errors import ConfigError, Rejected
-from pipelines.result import PRIORITIES, Record
-from protos.wire import records as wire_records
+from nearfar import process
+from nearfar.outbox.lines import decoded, gap_line, payload_line, record_line, row_line
+from nearfar.outbox.selection import Selection
+from nearfar.outbox.view import OutboxView, looking
+from pipelines.errors import ConfigError, Retryable
+from pipelines.result import Priority
+from pipelines.units import duration
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PATH = click.Path(path_type=Path)
 
 
-@click.group(help="Look into a gateway's outbox: what waits to go up, and the law it is balanced by.")
+class Age(click.ParamType[int]):
+    """µs of uptime."""
+
+    name = "AGE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return int(duration(str(value)))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _selecting(command: F) -> F:
+    """The options that say which records are meant."""
+    for option in (
+        click.option("--before", "before_us", type=Age(), help="Captured that long ago or longer, like 2h."),
+        click.option(
+            "--since", "since_us", type=Age(), help="Captured at most that long ago, in uptime, like 30m."
+        ),
+        click.option("--priority", type=click.Choice([p.value for p in Priority]), help="Of this priority."),
+        click.option("--stream", help="Of this stream."),
+    ):
+        command = option(command)
+    return command
+
+
+def _selection(options: dict[str, Any]) -> Selection:
+    priority = options.pop("priority")
+    return Selection(priority=None if priority is None else Priority(priority), **options)
+
+
+@click.group(
+    help="A gateway's outbox: what waits to go up, the law it is balanced by, and what to do about it."
+)
 def command() -> None:
     pass
 
 
 @command.command(help="Print the law as numbers that add up. PATH is the agent's state_dir or its outbox.db.")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=_PATH)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def stat(path: Path, as_json: bool) -> None:  # noqa: FBT001 - click passes options by name
-    with _opened(path) as (file, db):
-        ledger = _ledger(db)
-        oldest = db.execute("SELECT min(born_us) FROM records").fetchone()[0]
-        by_number = dict(db.execute("SELECT priority, count(*) FROM records GROUP BY priority").fetchall())
-    by_priority = {priority.value: by_number.get(n, 0) for n, priority in enumerate(PRIORITIES)}
-    figures = {
-        "path": str(file),
+    with looking(path) as view:
+        figures = _figures(view)
+    if as_json:
+        print(json.dumps(figures))
+        return
+    print(figures["path"])
+    print(_law(figures))
+    counts = ", ".join(f"{count} {name}" for name, count in reversed(figures["pending_by_priority"].items()))
+    print(f"pending: {counts}; oldest {figures['oldest_s']} s of uptime")
+    if figures["payloads"]["committed"]:
+        print(f"pictures: {_law(figures['payloads'])}; {figures['payloads']['bytes']} bytes")
+    print(
+        f"gaps to send: {figures['gaps_pending']}; given up: {figures['gaps_dropped']}; "
+        f"damaged files set aside: {figures['set_aside_files']}"
+    )
+    print(
+        f"bytes: {figures['bytes']} kept, {figures['file_bytes']} on disk, {figures['flash_bytes_written']} written "
+        f"so far, {figures['flash_gb_per_day']} GB a day of uptime"
+    )
+
+
+def _law(figures: dict[str, Any]) -> str:
+    evicted = " + ".join(f"{count} ({why})" for why, count in figures["evicted"].items())
+    refused = f"refused {figures['refused']} + " if "refused" in figures else ""
+    return (
+        f"committed {figures['committed']} {'=' if figures['adds_up'] else '≠'} acked {figures['acked']} + "
+        f"pending {figures['pending']} + evicted {evicted} + {refused}set aside {figures['set_aside']}"
+    )
+
+
+def _figures(view: OutboxView) -> dict[str, Any]:
+    ledger, oldest_us = view.ledger(), view.oldest_us()
+    return {
+        "path": str(view.file),
+        "agent": view.agent(),
         "committed": ledger.committed,
         "acked": ledger.acked,
         "pending": ledger.pending,
@@ -40,105 +110,178 @@ def stat(path: Path, as_json: bool) -> None:  # noqa: FBT001 - click passes opti
         "set_aside_files": ledger.set_aside_files,
         "gaps_pending": ledger.gaps,
         "gaps_dropped": ledger.gaps_dropped,
-        "pending_by_priority": by_priority,
-        "oldest_s": 0.0 if oldest is None else round((ledger.uptime_us - oldest) / 1e6, 3),
+        "pending_by_priority": view.by_priority(),
+        "oldest_s": 0.0 if oldest_us is None else round(oldest_us / 1e6, 3),
+        "payloads": {
+            "committed": ledger.payloads_committed,
+            "acked": ledger.payloads_acked,
+            "pending": ledger.payloads_pending,
+            "evicted": ledger.payloads_evicted,
+            "refused": ledger.payloads_refused,
+            "set_aside": ledger.payloads_set_aside,
+            "adds_up": ledger.payload_balance == 0,
+            "bytes": ledger.payload_bytes,
+        },
         "bytes": ledger.bytes,
-        "file_bytes": file.stat().st_size,
+        "file_bytes": view.file.stat().st_size,
         "flash_bytes_written": ledger.flash_bytes_written,
+        "flash_gb_per_day": round(ledger.flash_gb_per_day, 4),
         "uptime_s": round(ledger.uptime_us / 1e6, 3),
     }
-    if as_json:
-        print(json.dumps(figures))
-        return
-    evicted = " + ".join(f"{count} ({why})" for why, count in ledger.evicted.items())
-    print(f"{file}")
-    print(
-        f"committed {ledger.committed} {'=' if ledger.balance == 0 else '≠'} acked {ledger.acked} + "
-        f"pending {ledger.pending} + evicted {evicted} + set aside {ledger.set_aside}"
-    )
-    counts = ", ".join(f"{count} {name}" for name, count in reversed(by_priority.items()))
-    print(f"pending: {counts}; oldest {figures['oldest_s']} s of uptime")
-    print(
-        f"gaps to send: {ledger.gaps}; given up: {ledger.gaps_dropped}; "
-        f"damaged files set aside: {ledger.set_aside_files}"
-    )
-    print(
-        f"bytes: {ledger.bytes} kept, {figures['file_bytes']} on disk, {ledger.flash_bytes_written} written so far"
-    )
 
 
-@command.command("ls", help="List what waits to go up, next first: records, then gaps.")
-@click.argument("path", type=click.Path(path_type=Path))
+@command.command("ls", help="List what waits to go up, next first: records, then pictures, then gaps.")
+@click.argument("path", type=_PATH)
+@_selecting
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=1000, show_default=True, help="Rows of each kind."
 )
-def list_rows(path: Path, as_json: bool, limit: int) -> None:  # noqa: FBT001 - click passes options by name
-    with _opened(path) as (_, db):
-        uptime_us = db.execute("SELECT uptime_us FROM ledger").fetchone()[0]
-        rows = db.execute(
-            "SELECT run, stream, seq, priority, born_us, data FROM records "
-            "ORDER BY priority DESC, born_us, entry LIMIT ?",
-            (limit,),
-        ).fetchall()
-        gaps = db.execute(
-            "SELECT run, stream, first, last, reason, detail FROM gaps ORDER BY number LIMIT ?", (limit,)
-        ).fetchall()
-    for run, stream, seq, priority, born_us, data in rows:
-        record = _decoded(data)
-        line = {
-            "run": run.hex(),
-            "stream": stream,
-            "seq": seq,
-            "answered_by": record.answered_by.value if record else "unreadable",
-            "late_far": record.late_far if record else False,
-            "priority": PRIORITIES[priority].value,
-            "age_s": round((uptime_us - born_us) / 1e6, 3),
-            "bytes": len(data),
+def list_rows(path: Path, *, as_json: bool, limit: int, **conditions: Any) -> None:
+    selection = _selection(conditions)
+    with looking(path) as view:
+        uptime_us = view.uptime_us
+        for stored in view.records(selection, limit=limit):
+            line = {"answered_by": "damaged"} if stored is None else row_line(stored, uptime_us)
+            print(json.dumps(line) if as_json else _plain(line))
+        for payload in view.payloads(selection, limit=limit):
+            line = {"picture": "damaged"} if payload is None else payload_line(payload, uptime_us)
+            print(json.dumps(line) if as_json else _plain(line))
+        for found in view.gaps(selection, limit=limit):
+            line = gap_line(found.gap, view.agent())
+            line = {k: v for k, v in line.items() if k not in ("kind", "agent")}
+            line = {"gap" if k == "reason" else k: v for k, v in line.items()}
+            print(json.dumps(line) if as_json else _plain(line))
+        more = {
+            "records": view.count(selection) - limit,
+            "pictures": view.count_payloads(selection) - limit,
         }
-        print(json.dumps(line) if as_json else _plain(line))
-    for run, stream, first, last, reason, detail in gaps:
-        line = {
-            "run": run.hex(),
-            "stream": stream,
-            "gap": reason,
-            "first": first,
-            "last": last,
-            "detail": detail,
-        }
-        print(json.dumps(line) if as_json else _plain(line))
+    for what, count in more.items():
+        if count > 0 and not as_json:
+            print(f"… and {count} more {what} (--limit)")
 
 
-def _ledger(db: sqlite3.Connection) -> Ledger:
-    """The numbers of the file: its ledger, and its rows counted."""
-    tally = Tally(schema.read_ledger(db) or {})
-    for name, table in (("pending", "records"), ("gaps", "gaps"), ("payloads_pending", "payloads")):
-        if db.execute(
-            "SELECT 1 FROM sqlite_master WHERE name = ?", (table,)
-        ).fetchone():  # older formats lack some
-            tally.add(name, db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-    return tally.ledger()
+@command.command(help="Write whole records and gaps as JSON lines, next first, as of one moment.")
+@click.argument("path", type=_PATH)
+@_selecting
+@click.option("--out", type=_PATH, help="A new file; left out: standard output.")
+@click.option("--agent", help="Its name in the lines; left out: the one it kept.")
+def export(path: Path, *, out: Path | None, agent: str | None, **conditions: Any) -> None:
+    selection = _selection(conditions)
+    written = damaged = 0
+    with looking(path) as view, _written(out) as file:
+        name, uptime_us = agent or view.agent(), view.uptime_us
+        for stored in view.records(selection):
+            record = None if stored is None else decoded(stored, name)
+            if stored is None or record is None:
+                damaged += 1
+                continue
+            line = record_line(record, uptime_us - stored.born_us, view.payload_of(stored.key))
+            file.write(json.dumps(line) + "\n")
+            written += 1
+        for found in view.gaps(selection):
+            file.write(json.dumps(gap_line(found.gap, name)) + "\n")
+    print(f"{written} records written" + (f", {damaged} are damaged" if damaged else ""), file=sys.stderr)
+    if damaged:
+        sys.exit(process.FAILED)
+
+
+@command.command(
+    help="Send everything to a worker now, without the agent. Whatever ends it, run it again to go on."
+)
+@click.argument("path", type=_PATH)
+@click.option(
+    "--link", "url", required=True, metavar="URL", help="zmq://HOST:PORT or grpc://HOST:PORT of the worker."
+)
+@click.option("--agent", help="Whose records these are; left out: the name it kept.")
+@click.option("--patience", type=Age(), default="10s", show_default=True, help="How long without a worker.")
+def drain(path: Path, *, url: str, agent: str | None, patience: int) -> None:
+    from edge.links.kinds import LINKS, LinkConfig  # noqa: PLC0415 - looking needs no link
+    from nearfar.outbox.custody import custody  # noqa: PLC0415
+    from nearfar.outbox.drain import Drain  # noqa: PLC0415
+    from nearfar.outbox.progress import Progress  # noqa: PLC0415
+    from pipelines.runtime import monotonic_us  # noqa: PLC0415
+
+    try:
+        LinkConfig(url=url)
+    except ValueError as error:
+        raise ConfigError(f"--link {url}: {_words(error)}") from error
+    with custody(path, to="drain") as held:
+        name = agent or held.agent
+        if not name:
+            raise ConfigError(f"{path} does not say whose it is; give the agent's name with --agent NAME")
+        link = LINKS[url.partition("://")[0]].resolve()(name="drain", url=url, clock_us=monotonic_us)
+        made = Drain(held, link, agent=name, patience_s=patience / 1e6)
+        stop = (
+            process.stop_on_signals()
+            if threading.current_thread() is threading.main_thread()
+            else threading.Event()
+        )
+        told = Progress()
+        try:
+            left = made.run(stop, told.heard)
+        except Retryable as error:
+            raise Retryable(f"{url}: {error}; what is left stays in {path}, run it again to go on") from error
+    told.end(left)
+    if not left.empty or left.payloads_pending:
+        sys.exit(process.FAILED)
+
+
+@command.command(
+    help="Give records and their pictures up for good: they will never reach the cloud, which is told which frames the "
+    "records were of."
+)
+@click.argument("path", type=_PATH)
+@_selecting
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def purge(path: Path, *, yes: bool, **conditions: Any) -> None:
+    from nearfar.outbox import custody  # noqa: PLC0415
+
+    selection = _selection(conditions)
+    with custody.custody(path, to="purge") as held:
+        with looking(path) as view:
+            numbers, pictures = view.numbers(selection), view.payload_numbers(selection)
+        if not numbers and not pictures:
+            print("nothing of that kind is there")
+            return
+        which = "all of it" if selection.is_everything else "what matches"
+        what = f"{len(numbers)} records" + (f" and {len(pictures)} pictures" if pictures else "")
+        if not yes and not click.confirm(
+            f"Give up {what} ({which})? They will never reach the cloud.", err=True
+        ):
+            print("nothing was purged")
+            return
+        held.store.open(0)
+        gone, gone_pictures = custody.purge(held.store, numbers, pictures)
+        held.store.close(0)
+    said = f" and {gone_pictures} pictures" if gone_pictures else ""
+    print(f"{gone} records{said} purged; the cloud learns of the gap with what goes up next")
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Path, sqlite3.Connection]]:
-    file = path / schema.FILE_NAME if path.is_dir() else path
-    db = schema.connect_read_only(file)
+def _written(out: Path | None) -> Iterator[TextIO]:
+    """Standard output, or a file that is there whole or not at all."""
+    if out is None:
+        yield sys.stdout
+        return
+    if out.exists():
+        raise ConfigError(f"{out} exists; name a new file")
+    draft = out.with_name(out.name + ".part")
     try:
-        yield file, db
-    except (sqlite3.Error, TypeError) as error:
-        raise ConfigError(f"{file} cannot be read as an outbox: {error}") from error
+        with draft.open("w", encoding="utf-8") as file:
+            yield file
+        draft.replace(out)
+    except OSError as error:
+        raise ConfigError(f"cannot write {out}: {error.strerror}") from error
     finally:
-        db.close()
+        draft.unlink(missing_ok=True)
 
 
-def _decoded(data: bytes) -> Record | None:
-    try:
-        return wire_records.decode(data, "")
-    except Rejected:
-        return None
+def _words(error: ValueError) -> str:
+    errors = getattr(error, "errors", None)
+    return str(error) if errors is None else errors()[0]["msg"].removeprefix("Value error, ")
 
 
-def _plain(line: dict[str, object]) -> str:
-    values = {**line, "run": str(line["run"])[:8]}
+def _plain(line: dict[str, Any]) -> str:
+    values = {**line, "run": str(line.get("run", ""))[:8]}
     return "  ".join(f"{name} {value}" for name, value in values.items() if value not in ("", False))

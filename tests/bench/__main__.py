@@ -24,6 +24,9 @@ BENCHMARKS = (
     "socket_sink",
     "queue_sink",
     "store",
+    "outbox",
+    "crash",
+    "backfill",
     "demo",
 )
 PAGE = Path("docs/benchmarks.md")

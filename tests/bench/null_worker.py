@@ -74,7 +74,7 @@ class NullDetector:
 
 
 @contextmanager
-def serving(kind: str, folder: Path) -> Iterator[tuple[str, Service]]:
+def serving(kind: str, folder: Path, *, address: str = "127.0.0.1:0") -> Iterator[tuple[str, Service]]:
     """A null worker on loopback: `(host:port, service)`."""
     with open_store(f"sqlite:///{folder}/records.db") as store:
         service = Service(
@@ -88,7 +88,7 @@ def serving(kind: str, folder: Path) -> Iterator[tuple[str, Service]]:
         )
         service.start()
         listener: Any = LISTENERS[kind].resolve()(
-            service, address="127.0.0.1:0", clock_us=monotonic_us, max_message_bytes=LARGEST_BODY_BYTES
+            service, address=address, clock_us=monotonic_us, max_message_bytes=LARGEST_BODY_BYTES
         )
         try:
             listener.start()

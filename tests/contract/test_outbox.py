@@ -129,7 +129,7 @@ def test_a_record_too_old_is_given_up_counted_and_explained(make: Make) -> None:
     store.commit(Changes(entries=[entry(2)]), HOUR // 2)
     store.commit(Changes(), HOUR + 1)
     assert seqs(store) == [2]
-    assert store.ledger().evicted == {"age": 1, "bytes": 0}
+    assert store.ledger().evicted == {"age": 1, "bytes": 0, "purged": 0}
     assert store.ledger().balance == 0
     assert [g.gap for g in store.gaps(limit=10)] == [gap(1, 1, GapReason.EVICTED, "age")]
 
@@ -147,7 +147,7 @@ def test_beyond_its_bytes_the_lowest_priority_goes_first_and_of_it_the_oldest(ma
     store.commit(Changes(entries=[entry(6, size=size)]), SECOND)
     assert sorted(seqs(store)) == [1, 3, 5, 6]
     ledger = store.ledger()
-    assert ledger.evicted == {"age": 0, "bytes": 2}
+    assert ledger.evicted == {"age": 0, "bytes": 2, "purged": 0}
     assert ledger.bytes <= 5000
     assert ledger.balance == 0
 
@@ -202,6 +202,33 @@ def test_an_unreadable_record_is_set_aside_and_counted(store: OutboxStore) -> No
     store.commit(Changes(entries=[entry(1)]), 0)
     store.commit(Changes(unreadable=[numbers(store)[1]]), 0)
     assert (store.ledger().set_aside, store.ledger().pending, store.ledger().balance) == (1, 0, 0)
+
+
+def test_a_damaged_record_is_explained_by_a_gap(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(1), entry(2)]), 0)
+    store.commit(Changes(unreadable=[numbers(store)[1]]), 0)
+    want = gap(1, 1, GapReason.INTERRUPTED, "record damaged")
+    assert [g.gap for g in store.gaps(limit=10)] == [want]
+
+
+def test_what_a_person_purges_is_counted_and_explained(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(n) for n in range(1, 5)]), 0)
+    by_seq = numbers(store)
+    store.commit(Changes(purged=[by_seq[2], by_seq[3], 10**9]), 0)
+    store.commit(Changes(purged=[by_seq[2]]), 0)
+    ledger = store.ledger()
+    assert seqs(store) == [1, 4]
+    assert ledger.evicted == {"age": 0, "bytes": 0, "purged": 2}
+    assert (ledger.committed, ledger.pending, ledger.balance) == (4, 2, 0)
+    assert [g.gap for g in store.gaps(limit=10)] == [gap(2, 3, GapReason.EVICTED, "purged")]
+
+
+def test_what_is_written_to_flash_in_a_day_is_known_after_a_minute(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(n) for n in range(1, 50)]), 59 * SECOND)
+    assert store.ledger().flash_gb_per_day == 0.0
+    store.commit(Changes(), HOUR)
+    ledger = store.ledger()
+    assert ledger.flash_gb_per_day == pytest.approx(24 * ledger.flash_bytes_written / 1e9)
 
 
 def test_age_counts_uptime_and_not_the_time_between_two_starts(store: OutboxStore) -> None:
@@ -306,8 +333,8 @@ def test_payloads_are_dropped_before_any_result_and_counted(make: Make) -> None:
     assert pictures(store) == [2]
     assert sorted(seqs(store)) == [1, 2, 3, 4, 5]
     ledger = store.ledger()
-    assert ledger.payloads_evicted == {"age": 0, "bytes": 2}
-    assert sum(ledger.evicted.values()) == 0
+    assert ledger.payloads_evicted == {"age": 0, "bytes": 2, "purged": 0}
+    assert ledger.evicted == {"age": 0, "bytes": 0, "purged": 0}
     assert (ledger.payload_balance, ledger.balance) == (0, 0)
 
 
@@ -330,7 +357,7 @@ def test_a_payload_too_old_is_given_up_and_counted(make: Make) -> None:
     store.commit(Changes(payloads=[payload(2)]), HOUR // 2)
     store.commit(Changes(), HOUR + 1)
     assert pictures(store) == [2]
-    assert store.ledger().payloads_evicted == {"age": 1, "bytes": 0}
+    assert store.ledger().payloads_evicted == {"age": 1, "bytes": 0, "purged": 0}
     assert store.ledger().payload_balance == 0
 
 
@@ -341,7 +368,7 @@ def test_payloads_make_room_for_what_the_disk_has_none_for(store: OutboxStore) -
     assert seqs(store) == [1]
     store.commit(Changes(room_for_bytes=1 << 30), 0)
     assert pictures(store) == []
-    assert store.ledger().payloads_evicted == {"age": 0, "bytes": 6}
+    assert store.ledger().payloads_evicted == {"age": 0, "bytes": 6, "purged": 0}
 
 
 def test_payloads_and_their_law_go_on_after_a_restart(store: OutboxStore) -> None:

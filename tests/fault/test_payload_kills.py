@@ -69,7 +69,7 @@ def check(r: Rig, summary: dict[str, Any], parts: Parts) -> None:
     outbox = summary["outbox"]
     assert outbox["adds_up"]
     assert outbox["payloads_pending"] == 0
-    assert outbox["payloads_evicted"] == {"age": 0, "bytes": 0}
+    assert outbox["payloads_evicted"] == {"age": 0, "bytes": 0, "purged": 0}
     assert outbox["payloads_set_aside"] == outbox["payloads_refused"] == 0
     assert parts.sizes() == {}
     with open_store(f"sqlite:///{r.root}/worker/records.db") as store:

@@ -1,6 +1,7 @@
 """Any history of an outbox, on every store, against a model that is a handful of dictionaries."""
 
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
@@ -12,6 +13,7 @@ from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, Key, MemoryOutbox, OutboxStore
 from pipelines.result import GapReason
 from tests.support.outboxes import SECOND, entry, payload
+from tests.support.storages import KilledError, KillingStorage, copy_as_it_lies
 
 MAX_BYTES = 6000
 MAX_AGE_US = 50 * SECOND
@@ -22,14 +24,17 @@ entries = st.builds(entry, seqs, priority=st.integers(0, 2), size=st.integers(1,
 
 
 class OutboxMachine(RuleBasedStateMachine):
-    """Both stores live through the same history; a crash is a connection dropped without a goodbye."""
+    """Both stores live through the same history. A kill strikes the file's store before any one of its statements:
+    what lies on the disk then is all that the next process has."""
 
     def __init__(self) -> None:
         super().__init__()
         self._dir = tempfile.TemporaryDirectory()
         self.bounds = Bounds(max_bytes=MAX_BYTES, max_age_us=MAX_AGE_US)
         self.path = Path(self._dir.name) / "outbox.db"
-        self.sqlite = SqliteOutbox(self.path, bounds=self.bounds)
+        self.storage = KillingStorage()
+        self.lives = 0
+        self.sqlite = SqliteOutbox(self.path, bounds=self.bounds, storage=self.storage)
         self.memory = MemoryOutbox(bounds=self.bounds)
         self.now_us = 0
         self.model: dict[Key, tuple[int, bytes]] = {}
@@ -52,6 +57,24 @@ class OutboxMachine(RuleBasedStateMachine):
     def commit(self, changes: Changes) -> None:
         for store in self.stores:
             store.commit(changes, self.now_us)
+        self._forget_the_evicted()
+
+    def _committed(self, changes: Changes) -> None:
+        """The file's store has made `changes`; the other and the model follow."""
+        gone = {s.number: s.key for s in self.memory.peek(limit=1000, max_bytes=1 << 30)}
+        for number in changes.acknowledged:
+            del self.model[gone[number]]
+        self.acked += len(changes.acknowledged)
+        for number in changes.purged:
+            del self.model[gone[number]]
+            self.gone.add(gone[number])
+        for item in changes.entries:
+            self.committed += item.key not in self.model
+            self.model[item.key] = (item.priority, item.data)
+        self.memory.commit(changes, self.now_us)
+        self._forget_the_evicted()
+
+    def _forget_the_evicted(self) -> None:
         left = {s.key for s in self.memory.peek(limit=1000, max_bytes=1 << 30)}
         for key in [k for k in self.model if k not in left]:
             del self.model[key]
@@ -109,15 +132,50 @@ class OutboxMachine(RuleBasedStateMachine):
             store.close(self.now_us)
             store.open(self.now_us)
 
-    @rule()
-    def crash(self):
+    @rule(
+        new=st.lists(entries, max_size=4),
+        acked=st.integers(0, 3),
+        purged=st.integers(0, 1),
+        at=st.integers(0, 30),
+    )
+    def killed_while_committing(self, new, acked, purged, at):
+        numbers = [s.number for s in self.memory.peek(limit=acked + purged, max_bytes=1 << 30)]
+        changes = Changes(entries=new, acknowledged=numbers[:acked], purged=numbers[acked:])
+        before = _numbers(self.sqlite)
+        self.lives += 1
+        copy = Path(self._dir.name) / str(self.lives) / "outbox.db"
+        self.storage.arm(at, self.path, copy)
+        with suppress(KilledError):
+            self.sqlite.commit(changes, self.now_us)
+        if self.storage.disarm():  # it was over before
+            self._committed(changes)
+            return
         self.sqlite._drop_connection()
-        again = SqliteOutbox(self.path, bounds=self.bounds)
-        again.open(self.now_us)
-        self.sqlite = again
+        self.path = copy
+        self.sqlite = SqliteOutbox(self.path, bounds=self.bounds, storage=self.storage)
+        self.sqlite.open(self.now_us)
+        assert self.sqlite.ledger().set_aside_files == 0
+        if _numbers(self.sqlite) != before:
+            self._committed(changes)
         self.memory.close(self.now_us)
+        self._same_uptime()
+
+    @rule()
+    def killed_between_two_commits(self):
+        self.lives += 1
+        copy = Path(self._dir.name) / str(self.lives) / "outbox.db"
+        copy_as_it_lies(self.path, copy)
+        self.sqlite._drop_connection()
+        self.path = copy
+        self.sqlite = SqliteOutbox(self.path, bounds=self.bounds, storage=self.storage)
+        self.sqlite.open(self.now_us)
+        self.memory.close(self.now_us)
+        self._same_uptime()
+
+    def _same_uptime(self):
+        """A killed process forgets the uptime since its last commit; the store in memory is told so."""
+        self.memory._tally.values["uptime_us"] = self.sqlite.ledger().uptime_us
         self.memory.open(self.now_us)
-        self.commit(Changes())
 
     @invariant()
     def both_hold_exactly_what_the_model_holds(self):
@@ -173,6 +231,11 @@ class OutboxMachine(RuleBasedStateMachine):
                 for seq in range(g.gap.first, g.gap.last + 1)
             }
             assert self.gone <= explained
+
+
+def _numbers(store: SqliteOutbox) -> dict[str, int]:
+    """What every transaction that changes anything changes."""
+    return {name: n for name, n in store._tally.values.items() if name != "flash_bytes_written"}
 
 
 TestOutboxHistories = OutboxMachine.TestCase

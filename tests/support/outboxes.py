@@ -31,6 +31,7 @@ def record(
     priority: Priority = Priority.NORMAL,
     boxes: int = 1,
     run: bytes = RUN,
+    captured_unix_us: int = 0,
 ) -> Record:
     found = Detections(
         np.full((boxes, 4), float(seq), np.float32),
@@ -42,6 +43,7 @@ def record(
         id=FrameId(AGENT, run, stream, seq),
         answered_by=by,
         status=Status.OK,
+        captured_unix_us=captured_unix_us,
         latency_us=40_000,
         on_time=True,
         priority=priority,

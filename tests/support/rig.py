@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,11 +59,11 @@ def free_port() -> int:
 class Process:
     """One `nearfar` process; stdout lines after the ready line are kept as they come."""
 
-    def __init__(self, arguments: list[str], log: Path) -> None:
+    def __init__(self, arguments: list[str], log: Path, *, inside: Sequence[str] = ()) -> None:
         self.log = log
         self._errors = log.open("a")
         self.popen = subprocess.Popen(
-            [sys.executable, "-m", "nearfar", *arguments],
+            [*inside, sys.executable, "-m", "nearfar", *arguments],
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
@@ -122,6 +122,9 @@ class Process:
 
 
 class Rig:
+    """`worker_host`: where the agent finds the worker; `inside`: what starts a process of the side `edge` or `cloud`,
+    a network namespace say."""
+
     def __init__(self, root: Path, **options: Any) -> None:
         self.root = root
         self.port = free_port()
@@ -138,6 +141,8 @@ class Rig:
             "size": "320x240",
             "extra": "",
             "worker_extra": "",
+            "worker_host": "127.0.0.1",
+            "inside": {"edge": (), "cloud": ()},
         } | options
         self.worker_sets: tuple[str, ...] = ()  # further settings of a worker started from now on
         self.worker: Process | None = None
@@ -151,18 +156,25 @@ class Rig:
     def start_worker(self, **changes: Any) -> Process:
         path = self.root / "worker.yaml"
         wanted = {"store": self.root / "worker"} | self.options | changes
-        path.write_text(WORKER.format(port=self.port, **wanted))
+        text = WORKER.format(port=self.port, **wanted)
+        if self.options["worker_host"] != "127.0.0.1":
+            text = text.replace(f'"127.0.0.1:{self.port}"', f'"0.0.0.0:{self.port}", insecure: true')
+        path.write_text(text)
         sets = [word for item in self.worker_sets for word in ("--set", item)]
-        self.worker = Process(["cloud", str(path), *sets], self.root / "worker.log")
+        log = self.root / "worker.log"
+        self.worker = Process(["cloud", str(path), *sets], log, inside=self.options["inside"]["cloud"])
         self._started.append(self.worker)
         return self.worker.wait_ready()
 
     def start_agent(self, *arguments: str) -> Process:
         path = self.root / "pipeline.yaml"
-        path.write_text(PIPELINE.format(root=self.root, **self.options))
+        text = PIPELINE.format(root=self.root, **self.options)
+        path.write_text(text.replace("://127.0.0.1:", f"://{self.options['worker_host']}:"))
         self._runs += 1
         self.agent = Process(
-            ["edge", str(path), "--run-dir", str(self.run_dir), *arguments], self.root / "agent.log"
+            ["edge", str(path), "--run-dir", str(self.run_dir), *arguments],
+            self.root / "agent.log",
+            inside=self.options["inside"]["edge"],
         )
         self._started.append(self.agent)
         return self.agent.wait_ready()

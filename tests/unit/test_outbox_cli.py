@@ -39,7 +39,9 @@ def run(*args: str) -> str:
 
 def test_stat_prints_the_law_as_numbers_that_add_up_beside_a_live_agent(live: SqliteOutbox) -> None:
     text = run("stat", str(live.path.parent))
-    assert "committed 3 = acked 1 + pending 2 + evicted 0 (age) + 0 (bytes) + set aside 0" in text
+    assert (
+        "committed 3 = acked 1 + pending 2 + evicted 0 (age) + 0 (bytes) + 0 (purged) + set aside 0" in text
+    )
     assert "1 high, 1 normal, 0 low" in text
     assert "oldest 2.04 s" in text
 

@@ -321,7 +321,7 @@ def test_with_a_link_and_no_disk_answers_still_reach_the_cloud() -> None:
 
 
 def test_a_full_disk_heals_as_the_cloud_takes_what_it_holds(tmp_path: Path) -> None:
-    store = SqliteOutbox(tmp_path / "outbox.db", max_pages=24)
+    store = SqliteOutbox(tmp_path / "outbox.db", max_pages=96)
     desk = Desk(store)
     for seq in range(1, 121):
         desk.keeper.append(record(seq, boxes=40), desk.now_us)
@@ -343,7 +343,7 @@ def test_a_full_disk_heals_as_the_cloud_takes_what_it_holds(tmp_path: Path) -> N
 
 
 def test_a_frame_that_waits_in_memory_is_not_settled_by_another_commit(tmp_path: Path) -> None:
-    store = SqliteOutbox(tmp_path / "outbox.db", max_pages=24)
+    store = SqliteOutbox(tmp_path / "outbox.db", max_pages=96)
     desk = Desk(store)
     for seq in range(1, 121):
         desk.keeper.captured("door", seq)

@@ -1,52 +1,19 @@
-"""The outbox file with payloads in it: upgraded from before there were any, full, damaged."""
+"""The outbox file with payloads in it: full, damaged, away."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from edge.outbox.schema import FORMAT
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes
 from pipelines.errors import Retryable
-from tests.support.outboxes import SECOND, Desk, entry, payload, record
-
-
-def as_before_payloads(path: Path) -> None:
-    """The file as the format before had it."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("DROP TABLE payloads")
-        columns = [row[1] for row in db.execute("PRAGMA table_info(ledger)")]
-        for name in columns:
-            if name.startswith("payload"):
-                db.execute(f"ALTER TABLE ledger DROP COLUMN {name}")
-        db.execute(f"PRAGMA user_version = {FORMAT - 1}")
-
-
-def test_an_outbox_from_before_there_were_payloads_goes_on_with_all_it_has(tmp_path: Path) -> None:
-    path = tmp_path / "outbox.db"
-    store = SqliteOutbox(path)
-    store.open(0)
-    store.commit(Changes(entries=[entry(1), entry(2)]), SECOND)
-    store.close(SECOND)
-    before = store.ledger()
-    as_before_payloads(path)
-    store = SqliteOutbox(path)
-    store.open(0)
-    after = store.ledger()
-    names = ("committed", "pending", "bytes", "uptime_us", "payloads_committed", "payload_bytes")
-    assert [getattr(after, name) for name in names] == [getattr(before, name) for name in names]
-    assert [s.key[2] for s in store.peek(limit=9, max_bytes=1 << 20)] == [1, 2]
-    store.commit(Changes(payloads=[payload(1)]), SECOND)
-    assert store.ledger().payloads_pending == 1
-    store.close(SECOND)
+from tests.support.outboxes import SECOND, Desk, payload, record
 
 
 def test_a_full_disk_lets_go_of_payloads_before_any_answer_waits(tmp_path: Path) -> None:
-    desk = Desk(SqliteOutbox(tmp_path / "outbox.db", max_pages=260))
+    desk = Desk(SqliteOutbox(tmp_path / "outbox.db", max_pages=480))
     for seq in range(1, 200):
-        desk.keeper.payloads.put(payload(seq, size=8_000, priority=0), desk.now_us)
+        desk.keeper.payloads.put(payload(seq, size=40_000, priority=0), desk.now_us)
         desk.go(SECOND // 10)
     assert desk.store.ledger().payloads_pending > 3
     for seq in range(1, 301):
@@ -82,7 +49,7 @@ def test_payloads_of_a_damaged_file_are_counted_as_set_aside(tmp_path: Path) -> 
 
 
 def test_a_payload_the_disk_has_no_room_for_delays_no_answer(tmp_path: Path) -> None:
-    store = SqliteOutbox(tmp_path / "outbox.db", max_pages=60)
+    store = SqliteOutbox(tmp_path / "outbox.db", max_pages=240)
     desk = Desk(store)
     desk.keeper.payloads.put(payload(1, size=400_000), desk.now_us)
     for seq in range(1, 11):

@@ -1,6 +1,8 @@
 """The outbox file under bad luck: damage, a full disk, a newer format."""
 
+import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,9 +11,9 @@ import pytest
 
 from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.storage import DiskStorage
 from edge.outbox.store import Changes, Watermark
 from pipelines.errors import ConfigError, Retryable
-from pipelines.result import Gap, GapReason
 from tests.support.outboxes import RUN, entry
 
 
@@ -26,6 +28,13 @@ def store(path: Path) -> Iterator[SqliteOutbox]:
     store.open(0)
     yield store
     store.close(0)
+
+
+class NotedSyncs(DiskStorage):
+    synced = 0
+
+    def sync(self, path: Path) -> None:
+        self.synced += 1
 
 
 def seqs(store: SqliteOutbox) -> list[int]:
@@ -81,7 +90,7 @@ def test_a_second_damaged_file_does_not_overwrite_the_first(path: Path) -> None:
     assert asides == ["outbox.db.damaged-1", "outbox.db.damaged-2"]
 
 
-def test_what_a_damaged_file_still_says_is_counted_as_set_aside(path: Path) -> None:
+def test_what_is_whole_in_a_damaged_file_goes_on_in_the_new_one(path: Path) -> None:
     store = SqliteOutbox(path)
     mark = Watermark(run=RUN, stream="door", reserved=256, settled=5)
     store.commit(Changes(entries=[entry(n) for n in range(1, 6)], marks=[mark]), 0)
@@ -91,16 +100,14 @@ def test_what_a_damaged_file_still_says_is_counted_as_set_aside(path: Path) -> N
     again = SqliteOutbox(path)
     again.open(0)
     ledger = again.ledger()
-    assert (ledger.committed, ledger.set_aside, ledger.pending, ledger.balance) == (5, 5, 0, 0)
-    lost = Gap(
-        run=RUN, stream="door", first=1, last=5, reason=GapReason.INTERRUPTED, detail="outbox set aside"
-    )
-    assert [g.gap for g in again.gaps(limit=10)] == [lost]
+    assert (ledger.committed, ledger.set_aside, ledger.pending, ledger.balance) == (5, 0, 5, 0)
+    assert seqs(again) == [1, 2, 3, 4, 5]
+    assert (again.gaps(limit=10), again.runs()) == ([], [mark])
     again.close(0)
 
 
 def test_a_full_disk_is_retryable_changes_nothing_and_heals(path: Path) -> None:
-    store = SqliteOutbox(path, max_pages=24)
+    store = SqliteOutbox(path, max_pages=96)
     store.commit(Changes(entries=[entry(1, size=1000)]), 0)
     before = store.ledger()
     with pytest.raises(Retryable, match="full"):
@@ -156,15 +163,30 @@ def test_what_goes_to_flash_is_measured(store: SqliteOutbox) -> None:
     assert store.ledger().flash_bytes_written >= 100_000
 
 
-def test_power_durability_syncs_what_was_committed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[int] = []
-    monkeypatch.setattr("edge.outbox.sqlite.os.fsync", synced.append)
+def test_power_durability_syncs_what_was_committed_and_process_does_not(path: Path) -> None:
     for durability, times in (("process", 0), ("power", 1)):
-        store = SqliteOutbox(path, durability=durability)  # type: ignore[arg-type]
+        storage = NotedSyncs()
+        store = SqliteOutbox(path, durability=durability, storage=storage)  # type: ignore[arg-type]
         store.commit(Changes(entries=[entry(1)]), 0)
         store.sync()
-        assert len(synced) == times
+        assert storage.synced == times
         store.close(0)
+
+
+def test_the_name_of_a_new_wal_is_forced_out_with_its_first_commit(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bool] = []
+    monkeypatch.setattr(
+        "edge.outbox.storage.os.fsync", lambda fd: synced.append(stat.S_ISDIR(os.fstat(fd).st_mode))
+    )
+    store = SqliteOutbox(path, durability="power")
+    store.commit(Changes(entries=[entry(1)]), 0)
+    del synced[:]
+    for _ in range(3):
+        store.sync()
+    assert synced == [False, True, False, False]
+    store.close(0)
 
 
 def test_bounds_that_cannot_hold_anything_are_refused() -> None:

@@ -1,0 +1,1 @@
+"""What `nearfar outbox` does with a gateway's outbox: look, copy out, send up, give up."""

@@ -1,0 +1,98 @@
+"""Sends an outbox to a worker without its agent, with the agent's own writer, link and acknowledgements.
+
+Nothing leaves the file before the worker's store has it, so a drain may be ended at any moment and run again.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from edge.links.base import Connected, Disconnected, Dropped, Link, LinkEvent, Received, Refused, Sent
+from edge.outbox.payload_uplink import Message
+from edge.outbox.stats import OutboxStats
+from edge.outbox.writer import OutboxWriter
+from nearfar.outbox.custody import Custody
+from pipelines.errors import Retryable
+from pipelines.frame import new_run
+from pipelines.runtime import monotonic_us
+from protos.wire.bulk import Ack, BulkBatch, Need
+from protos.wire.session import Hello, Lane
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.05
+AS_FAST_AS_IT_IS_ACKED = 1e9
+"""Bytes a second: no live frame is in the way, and at most two batches are under way at a time."""
+
+
+class Drain:
+    """Raises Retryable when no worker answers for `patience_s`, or it refuses for a reason that stays."""
+
+    def __init__(self, held: Custody, link: Link, *, agent: str, patience_s: float) -> None:
+        self._store = held.store
+        self._link = link
+        self._agent = agent
+        self._run = new_run()
+        self._patience_us = int(patience_s * 1e6)
+        self._writer = OutboxWriter(
+            store=held.store,
+            agent=agent,
+            run=self._run,
+            clock_us=monotonic_us,
+            on_committed=lambda _: None,  # nobody waits for a commit
+            send=self._send,
+        )
+        self._connected = False
+        self._why = ""
+        self._for_good = ""
+
+    def run(self, stop: threading.Event, progress: Callable[[OutboxStats], None]) -> OutboxStats:
+        """Until nothing is left or `stop`; what is left then."""
+        self._writer.start()
+        try:
+            progress(OutboxStats.of(self._store.ledger(), ranges=0))
+            hello = Hello(agent=self._agent, run=self._run, lane=Lane.LIVE, software="nearfar outbox drain")
+            self._link.start(hello, self._happened)
+            heard_us = monotonic_us()
+            self._writer.flush()
+            while not self._done() and not stop.wait(LOOK_S):
+                self._writer.observe_live(
+                    in_flight_bytes=0, over_budget=True, bytes_per_s=AS_FAST_AS_IT_IS_ACKED, queueing_us=0
+                )
+                self._writer.flush()  # it is heard now, with what was said before
+                progress(self._writer.stats())
+                now_us = monotonic_us()
+                heard_us = now_us if self._connected else heard_us
+                if self._for_good or now_us - heard_us >= self._patience_us:
+                    raise Retryable(self._for_good or self._why or "no worker answers there")
+        finally:
+            self._link.close()
+            self._writer.stop()
+        return self._writer.stats()
+
+    def _done(self) -> bool:
+        """Which payloads a worker would take is known once it has welcomed us."""
+        return self._writer.empty() and (self._connected or self._writer.stats().payloads_pending == 0)
+
+    def _send(self, message: Message) -> Sent:
+        return self._link.send(message, lane=Lane.BULK)
+
+    def _happened(self, event: LinkEvent) -> None:
+        match event:
+            case Connected(lane=Lane.BULK):
+                self._writer.reachable(connected=True, limits=event.welcome.limits)
+                self._connected, self._why = True, ""  # last: what it takes is told by then
+            case Disconnected(lane=Lane.BULK):
+                self._connected, self._why = False, event.reason
+                self._writer.reachable(connected=False)
+            case Refused(lane=Lane.BULK):
+                self._why = event.error.text
+                self._for_good = "" if event.error.retry else event.error.text
+            case Dropped(message=BulkBatch() as batch):
+                self._writer.dropped(batch.batch)
+            case Received(lane=Lane.BULK, message=Ack() as ack):
+                self._writer.acked_bulk(ack)
+            case Received(lane=Lane.BULK, message=Need() as need):
+                self._writer.needed(need)
+            case _:
+                log.debug("nothing to do for %s", type(event).__name__)
