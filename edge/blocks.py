@@ -47,7 +47,8 @@ class HedgeConfig(Block):
     """The near run that stands behind every offloaded frame."""
 
     start: Literal["late", "immediate", "never"] = Field(
-        "late", description="late: at its reserved slot; immediate: with the offload; never: no hedge"
+        "late",
+        description="late: just early enough for its slowest runs; immediate: with the offload; never: no hedge",
     )
     margin: Duration = Field(
         duration("4ms"), description="how long before the deadline an answer must be out"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from edge.links.base import Sent
-from edge.outbox.backfill import OUTCOMES_EVERY_US, Backfill
+from edge.outbox.backfill import OUTCOMES_EVERY_US, Backfill, nobody
 from edge.outbox.gaps import GapRanges
 from edge.outbox.marks import Marks, interrupted
 from edge.outbox.memory import Held, Pools, key_of
@@ -51,6 +51,7 @@ class Keeper:
         send: Callable[[Message], Sent],
         grace_us: int,
         max_memory_records: int,
+        overdue: Callable[[], None] = nobody,
     ) -> None:
         self._store = store
         self._run = run
@@ -62,7 +63,12 @@ class Keeper:
         self._ranges = GapRanges()
         self._marks = Marks(run)
         self.backfill = Backfill(
-            store=store, agent=agent, send=send, held=self._held, outcomes=self._pools.outcomes
+            store=store,
+            agent=agent,
+            send=send,
+            held=self._held,
+            outcomes=self._pools.outcomes,
+            on_overdue=overdue,
         )
         self.payloads = PayloadPool(store)
         self._group = COMMIT_AT_MOST

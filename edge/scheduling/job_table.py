@@ -34,6 +34,7 @@ class JobTable:
         self._jobs: dict[Key, Job] = {}
         self._timed: list[Job] = []  # those that may still be due at some time, by `answer_by_us`
         self._left: dict[Key, int] = {}  # answered, with far results still out: when those are forgotten
+        self._alone: dict[Key, Job] = {}  # nobody has time for them yet, but near is busy and may have
         self.out: list[Action] = []
 
     def __iter__(self) -> Iterator[Job]:
@@ -65,7 +66,9 @@ class JobTable:
     def reserve(self, job: Job, now_us: int) -> bool:
         """A near slot that leaves time for the commit."""
         latest_end_us = job.answer_by_us - self._wake_up.commit_us
-        return self._near.reserve(job, latest_end_us=latest_end_us, now_us=now_us)
+        return self._near.reserve(
+            job, latest_end_us=latest_end_us, ready_us=self._hold_until_us(job), now_us=now_us
+        )
 
     def run_again(self, job: Job, now_us: int) -> None:
         """A full run was stopped because it would be late: the smaller input still fits."""
@@ -86,6 +89,7 @@ class JobTable:
             job,
             self._jobs,
             latest_end_us=job.answer_by_us - self._wake_up.commit_us,
+            ready_us=self._hold_until_us(job),
             now_us=now_us,
             hopeful_only=hopeful_only,
         )
@@ -127,15 +131,20 @@ class JobTable:
         if job.given is not None:
             return
         if job.near is Near.HELD:
-            if not job.far_hoped or now_us >= job.answer_by_us - self._wake_up.commit_us:
+            if not job.far_hoped or now_us >= self._hold_until_us(job):
                 self.give(job, AnsweredBy.NEAR, Status.OK, job.far_reason, now_us=now_us)
             return
         nobody = not job.far_open and job.near in (Near.NONE, Near.OVER)
         if nobody and job.near is Near.NONE and self.reserve(job, now_us):
             job.eager = True  # far ended without an answer and nothing was kept: near may still make it
-        elif nobody or now_us >= self._give_up_us(job):
+            return
+        alone = nobody and job.near is Near.NONE and self._near.busy
+        if now_us >= self._give_up_us(job) or (nobody and not alone):
             self._miss(job, now_us)
-        elif self.tracking is not None and not job.tracked:
+            return
+        if alone:
+            self._alone[job.key] = job
+        if self.tracking is not None and not job.tracked:
             self._stand_by(job, now_us)
 
     def give(
@@ -186,7 +195,8 @@ class JobTable:
         """When a job needs a `tick`, or one of its flights becomes overdue."""
         commit_us = self._wake_up.commit_us
         tracks, small = self.tracking is not None, self._near.small_estimate is not None
-        early_us = commit_us + (0 if self.tracking is None else self.tracking.guard_us)
+        track_us = 0 if self.tracking is None else self.tracking.guard_us
+        early_us = max(commit_us + track_us, self._wake_up.hold_us)
         soonest_us: int | None = None
         over: list[Job] = []
         for job in self._timed:
@@ -198,7 +208,7 @@ class JobTable:
             if job.given is not None:
                 due_us = job.release_by_us
             elif job.near is Near.HELD:
-                due_us = job.answer_by_us - commit_us
+                due_us = self._hold_until_us(job)
             else:
                 due_us = self._due_us(job) if tracks else job.give_up_us
                 again_us = self._again_us(job) if small else None
@@ -221,6 +231,11 @@ class JobTable:
 
     def finish(self, now_us: int) -> list[Action]:
         """What was decided, with the near run to start now."""
+        if self._alone:
+            alone, self._alone = self._alone, {}
+            for job in alone.values():
+                if job.key in self._jobs:
+                    self.settle(job, now_us)
         start = self._near.start_next(self._jobs, now_us)
         if start is not None:
             self.out.append(start)
@@ -228,6 +243,11 @@ class JobTable:
         return out
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    def _hold_until_us(self, job: Job) -> int:
+        """Until when a near answer may wait for far."""
+        commit_us, hold_us = self._wake_up.commit_us, self._wake_up.hold_us
+        return min(job.answer_by_us - commit_us, job.deadline_us - hold_us)
 
     def _forget(self, key: Key) -> Job | None:
         job = self._jobs.pop(key, None)

@@ -14,11 +14,12 @@ Key = tuple[str, int]
 
 
 class Slot(NamedTuple):
-    """Near time `start_us..end_us` kept for `key`."""
+    """Near time `start_us..end_us` kept for `key`, whose run would rather start at `early_us`, if near is idle then."""
 
     end_us: int
     start_us: int
     key: Key
+    early_us: int | None = None
 
 
 class NearTimeline:
@@ -45,20 +46,22 @@ class NearTimeline:
     def first(self) -> Slot | None:
         return self._slots[0] if self._slots else None
 
-    def reserve(self, key: Key, *, guard_us: int, latest_end_us: int, now_us: int) -> Slot | None:
+    def reserve(
+        self, key: Key, *, guard_us: int, latest_end_us: int, now_us: int, early_us: int | None = None
+    ) -> Slot | None:
         """A slot of `guard_us` for `key` that ends as late as possible, or None when nothing fits.
 
         Earliest deadline first: slots before it are moved earlier until they fit, and the whole plan must
         still start after `now_us` and after the run that is on.
         """
         plan = [*self._slots]
-        insort(plan, Slot(latest_end_us, latest_end_us - guard_us, key))
+        insort(plan, Slot(latest_end_us, latest_end_us - guard_us, key, early_us))
         bound_us: int | None = None
         for i in range(len(plan) - 1, -1, -1):
             slot = plan[i]
             if bound_us is not None and slot.end_us > bound_us:
                 length_us = slot.end_us - slot.start_us
-                plan[i] = slot = Slot(bound_us, bound_us - length_us, slot.key)
+                plan[i] = slot = Slot(bound_us, bound_us - length_us, slot.key, slot.early_us)
             bound_us = slot.start_us
         if plan[0].start_us < max(now_us, self._busy_until_us):
             return None

@@ -10,9 +10,10 @@ from edge.scheduling.actions import StartNear
 from edge.scheduling.fair_share import WEIGHTS, FairShare
 from edge.scheduling.job import Job, Near
 from edge.scheduling.near_estimate import NearEstimate
+from edge.scheduling.near_lead import NearLead
 from edge.scheduling.near_timeline import Key, NearTimeline
 from edge.scheduling.settings import SmallNear
-from pipelines.result import PRIORITIES, Priority, ShedReason, Status
+from pipelines.result import PRIORITIES, AnsweredBy, Priority, ShedReason, Status
 
 RUNS_KEPT = 32
 TRIAL_US = 2_000_000
@@ -38,6 +39,9 @@ class NearWay:
         self.estimate = NearEstimate(prior_us)
         self.small_estimate = None if small is None or not exists else NearEstimate(small.prior_us)
         self.share = FairShare(weights)
+        self.lead = NearLead(prior_us)
+        self.small_lead = NearLead(prior_us if small is None else small.prior_us)
+        self._looked_us = 0  # when it was last asked what to start
         self._fresh_guard_us = self.estimate.guard_us
         self._trial_us = 0  # when the full input is tried again at the earliest
         self._trial_wait_us = TRIAL_US
@@ -46,8 +50,9 @@ class NearWay:
         self._asked: dict[str, tuple[Key, int]] = {}  # the frame offered last and since when
         self._ended: deque[tuple[int, int]] = deque(maxlen=RUNS_KEPT)  # (when, rank) of whole runs
 
-    def reserve(self, job: Job, *, latest_end_us: int, now_us: int) -> bool:
-        """Keep near time for `job` that ends by `latest_end_us`; False if there is none.
+    def reserve(self, job: Job, *, latest_end_us: int, ready_us: int, now_us: int) -> bool:
+        """Keep near time for `job` that ends by `latest_end_us`; False if there is none. If near is idle the run
+        starts so early that its tail, too, ends by `ready_us`.
 
         An idle near also takes a frame that only its median run would make, and any frame while its median
         makes none: a run that may be late beats no answer, and without runs the guard would never learn that
@@ -58,7 +63,10 @@ class NearWay:
         guard_us = self.estimate.guard_us
         small = job.near_trial = False
         idle = self._running is None and self.timeline.first() is None
-        slot = self.timeline.reserve(job.key, guard_us=guard_us, latest_end_us=latest_end_us, now_us=now_us)
+        early_us = ready_us - self.lead.lead_us
+        slot = self.timeline.reserve(
+            job.key, guard_us=guard_us, latest_end_us=latest_end_us, now_us=now_us, early_us=early_us
+        )
         if slot is None and idle and self._tries_full(latest_end_us, now_us):
             slot = self.timeline.reserve(
                 job.key, guard_us=latest_end_us - now_us, latest_end_us=latest_end_us, now_us=now_us
@@ -67,7 +75,11 @@ class NearWay:
         if slot is None and self.small_estimate is not None:
             small = True
             slot = self.timeline.reserve(
-                job.key, guard_us=self.small_estimate.guard_us, latest_end_us=latest_end_us, now_us=now_us
+                job.key,
+                guard_us=self.small_estimate.guard_us,
+                latest_end_us=latest_end_us,
+                now_us=now_us,
+                early_us=ready_us - self.small_lead.lead_us,
             )
         if slot is None and idle and now_us < latest_end_us:
             p50_us = self.estimate.p50_us
@@ -81,7 +93,14 @@ class NearWay:
         return slot is not None
 
     def make_room(
-        self, job: Job, jobs: Mapping[Key, Job], *, latest_end_us: int, now_us: int, hopeful_only: bool
+        self,
+        job: Job,
+        jobs: Mapping[Key, Job],
+        *,
+        latest_end_us: int,
+        ready_us: int,
+        now_us: int,
+        hopeful_only: bool,
     ) -> list[Job]:
         """A slot for `job` at the cost of less important frames: those that lost theirs, none if in vain.
 
@@ -99,7 +118,7 @@ class NearWay:
         before = self.timeline.slots
         for i, loser in enumerate(weaker):
             self.timeline.release(loser.key)
-            if self.reserve(job, latest_end_us=latest_end_us, now_us=now_us):
+            if self.reserve(job, latest_end_us=latest_end_us, ready_us=ready_us, now_us=now_us):
                 losers = weaker[: i + 1]
                 for other in losers:
                     other.near = Near.NONE
@@ -137,15 +156,19 @@ class NearWay:
         if job is not None:
             self.share.charge(job.key[0], run_us, now_us)
             self._tried(job, good=status is Status.OK, now_us=now_us)
+        if status is None and job is not None and job.given is AnsweredBy.FAR:
+            (self.small_lead if job.near_small else self.lead).not_needed()
         if status is not Status.OK:
             return  # a run given up was counted when it was
         if job is not None:
             self._ended.append((now_us, _rank(job)))
+            self._learn(job, now_us)
         self._estimate(small=job is not None and job.near_small).observe(run_us)
 
     def give_up(self, job: Job, now_us: int) -> None:
         """The run of `job` is stopped because its time is up: near takes at least so long."""
         self._estimate(small=job.near_small).observe(now_us - self._started_us)
+        self._learn(job, now_us, whole=False)
 
     def again_us(self, job: Job, latest_end_us: int) -> int | None:
         """When the run of `job` should be stopped to answer it at the smaller input, the last moment at which that
@@ -157,7 +180,8 @@ class NearWay:
         return again_us if self._started_us + guard_us <= again_us else None
 
     def start_next(self, jobs: Mapping[Key, Job], now_us: int) -> StartNear | None:
-        """The run to start now: a slot that is due, or an eager frame that is over before any other's slot."""
+        """The run to start now: a slot that is due, or an eager or early frame that is over before any other's slot."""
+        self._looked_us = now_us
         first = self.timeline.first()
         if self._running is not None or first is None:
             return None
@@ -174,12 +198,28 @@ class NearWay:
         return StartNear(slot.key, min(now_us, slot.start_us), job.near_small)
 
     def due_us(self) -> int | None:
-        """When the next slot starts, None while near is busy or nothing is reserved."""
+        """When the next slot starts or could start early, None while near is busy or nothing is reserved."""
         first = self.timeline.first()
-        return None if first is None or self._running is not None else first.start_us
+        if first is None or self._running is not None:
+            return None
+        early = [
+            slot.early_us
+            for slot in self.timeline
+            if slot.early_us is not None and self._looked_us < slot.early_us < first.start_us
+        ]
+        return min(early, default=first.start_us)
+
+    @property
+    def busy(self) -> bool:
+        """Whether near runs or is promised: who finds no time now may find some later."""
+        return self._running is not None or self.timeline.first() is not None
 
     def _estimate(self, *, small: bool) -> NearEstimate:
         return self.small_estimate if small and self.small_estimate is not None else self.estimate
+
+    def _learn(self, job: Job, now_us: int, *, whole: bool = True) -> None:
+        lead = self.small_lead if job.near_small else self.lead
+        lead.took(now_us - self._started_us, frame_us=job.deadline_us - job.captured_us, whole=whole)
 
     def _tries_full(self, latest_end_us: int, now_us: int) -> bool:
         """Whether to learn if the full input is as quick as it was at first: what only runs small never would."""
@@ -202,11 +242,13 @@ class NearWay:
         return now_us + guard_us > job.answer_by_us or not others
 
     def _choose(self, first: Key, jobs: Mapping[Key, Job], now_us: int) -> Key | None:
+        """The first frame that should not wait for its slot. While a picture is encoded the core is the encoder's."""
         if jobs[first].eager:
             return first
         for slot in self.timeline:
             job = jobs[slot.key]
-            if job.eager and self.timeline.fits_before_others(
+            early = slot.early_us is not None and slot.early_us <= now_us and not job.encoding
+            if (job.eager or early) and self.timeline.fits_before_others(
                 slot.key, guard_us=self._estimate(small=job.near_small).guard_us, now_us=now_us
             ):
                 return slot.key

@@ -81,7 +81,9 @@ class Offload:
                 self.failed(job, way, way.breaker.reason or "link over budget", now_us)
             elif budget_us <= 0:
                 self.failed(job, way, "encoded too late", now_us)
-            elif not flight.forced and not self._decision.still_worth(job, way, fallback, now_us):
+            elif not (
+                flight.forced or self._decision.still_worth(job, way, fallback, now_us)
+            ) and not self._alone(job, fallback, now_us):
                 self.failed(job, way, "near is worth more now", now_us)
             else:
                 self._send(job, way, budget_us, now_us)
@@ -173,6 +175,11 @@ class Offload:
         way.sent(job, now_us)
         flight = job.flights[way.name]
         self._table.out.append(SendFrame(job.key, way.name, budget_us, flight.probe, flight.p))
+
+    def _alone(self, job: Job, fallback: float, now_us: int) -> bool:
+        """Whether far is all there is for `job`: near has no time for it and no answer can be carried forward. A small
+        chance is better than none then."""
+        return fallback <= 0 and job.near is Near.NONE and not self._table.reserve(job, now_us)
 
     def _resend(self, job: Job, now_us: int) -> None:
         """Near cannot help: the payload may still make it over another link."""

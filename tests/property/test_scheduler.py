@@ -1,5 +1,7 @@
 """For any history of links, near and frames: slots never overlap, nothing is answered twice, all adds up."""
 
+from functools import partial
+
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -174,6 +176,30 @@ def test_a_hedged_frame_is_on_time_whatever_the_link_does_while_near_keeps_its_g
     assert w.late() == []
     assert w.share(AnsweredBy.MISSED) == 0.0
     assert w.shed == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    runs_ms=st.lists(st.sampled_from([8, 9, 10, 12, 25, 55]), min_size=5, max_size=40),
+    outages_ms=st.lists(st.integers(100, 3000), max_size=4),
+    hedge=st.sampled_from(["late", "immediate"]),
+    every_ms=st.sampled_from([66, 100]),
+)
+def test_what_is_sent_far_owns_near_time_and_is_on_time_however_long_nears_known_tail(
+    runs_ms, outages_ms, hedge, every_ms
+):
+    w = world(
+        ladder=LADDER, hedge=hedge, near_prior_us=30 * MS
+    )  # six times p50 of some, half the tail of others
+    w.near_us = lambda now: runs_ms[now // (every_ms * MS) % len(runs_ms)] * MS
+    at_us = w.now_us
+    for i, lasts_ms in enumerate(outages_ms):
+        at_us += lasts_ms * MS
+        w.at(at_us, partial(setattr, w, "rtt_us", _always(None if i % 2 == 0 else 20 * MS)))
+    w.run_frames(100, every_us=every_ms * MS)
+    assert w.uncovered == []
+    assert w.late() == []
+    assert w.share(AnsweredBy.MISSED) == 0.0
 
 
 @settings(max_examples=40, deadline=None)

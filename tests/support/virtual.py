@@ -85,6 +85,7 @@ class World:
     tracks: list[tuple[int, Key]] = field(default_factory=list)
     offloaded: list[tuple[int, Key, bool]] = field(default_factory=list)
     sent_over: list[tuple[int, Key, str]] = field(default_factory=list)
+    uncovered: list[Key] = field(default_factory=list)  # sent far with no near slot or run behind them
     rungs: dict[Key, int] = field(default_factory=dict)
     _cancelled: set[Key] = field(default_factory=set)
 
@@ -188,6 +189,9 @@ class World:
 
     def do(self, decided: list[actions.Action]) -> None:
         self._check_slots()
+        behind = {a.key for a in decided if isinstance(a, actions.StartNear)} | {self.near_busy}
+        behind |= {slot.key for slot in self.scheduler.near.timeline}
+        self.uncovered += [a.key for a in decided if isinstance(a, actions.SendFrame) and a.key not in behind]
         for action in decided:
             self._act(action)
 

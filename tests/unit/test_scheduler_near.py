@@ -223,3 +223,56 @@ def test_under_the_confidence_policy_an_unsure_near_answer_is_given_when_far_doe
     w.run_frames(50, every_us=FPS_25, first_seq=11)
     assert w.share(AnsweredBy.NEAR, first_seq=11) == 1.0
     assert w.late() == []
+
+
+# -- nobody has time ------------------------------------------------------------------------------------------
+
+
+def test_a_frame_that_far_gives_back_waits_for_a_near_that_is_busy():
+    w = world()
+    w.run_frames(10, every_us=FPS_25)
+    for _ in range(20):
+        w.scheduler.near.estimate.observe(60 * MS)  # time for one of two, as far as it knows
+    w.rtt_us = lambda _: None
+    w.frame(11, "s")
+    w.frame(11, "t")
+    w.run_until(w.now_us + 5 * MS)
+    assert w.uncovered == [("t", 11)]
+    w.disconnect()
+    w.run_until(w.now_us + 200 * MS)
+    assert [w.released[stream, 11][1] for stream in ("s", "t")] == [AnsweredBy.NEAR] * 2
+    assert w.late() == []
+
+
+def test_without_near_a_frame_that_has_a_small_chance_of_far_is_sent_rather_than_missed():
+    w = world(near_accuracy=None)
+    w.run_frames(10, every_us=FPS_25)
+    w.encode_us = 60 * MS  # too long, by all that is known of the link
+    w.worker_us = lambda _: MS
+    w.frame(11)
+    w.run_until(w.now_us + 200 * MS)
+    assert w.released["s", 11][1] is AnsweredBy.FAR
+    assert w.late() == []
+
+
+def test_with_near_behind_it_the_same_frame_is_not_sent():
+    w = world()
+    w.run_frames(10, every_us=FPS_25)
+    sent = len(w.offloaded)
+    w.encode_us = 60 * MS
+    w.frame(11)
+    w.run_until(w.now_us + 200 * MS)
+    assert len(w.offloaded) == sent
+    assert w.released["s", 11][1] is AnsweredBy.NEAR
+
+
+def test_a_hedge_starts_early_enough_for_the_longest_run_seen_and_far_still_wins():
+    w = world()
+    w.near_us = lambda _: 10 * MS
+    w.rtt_us = lambda _: 1 * MS
+    w.worker_us = lambda _: 60 * MS
+    w.scheduler.near.lead.took(50 * MS, frame_us=100 * MS)
+    w.run_frames(50, every_us=2 * FPS_25)
+    assert w.share(AnsweredBy.FAR) >= 0.9
+    begun = {key for key, _ in w.near_runs}
+    assert len(begun) >= 45  # near ran beside far and its answer was held, not given

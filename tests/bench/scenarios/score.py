@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.calibrate.matching import Boxes
+from pipelines.matching import Boxes
 from pipelines.windows import quantile
 from tests.bench.scenarios.clip_cache import ALL_RUNGS, ClipCache
 from tests.bench.scenarios.persons import LABEL, counts
