@@ -6,6 +6,7 @@
 Pictures of both ways end in one folder, each content once.
 """
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 
 from cloud.limits import ServiceLimits
@@ -24,6 +25,8 @@ from cloud.uploads import UploadCounts, Uploads
 
 PARTS_BYTES = 256 << 20
 """Of uploads that are not whole yet, beside the quota of those that are."""
+
+log = logging.getLogger(__name__)
 
 
 class Keeping:
@@ -57,6 +60,12 @@ class Keeping:
                 payloads=self.payloads, writer=self.writer, parts=parts, limits=limits, codecs=codecs
             )
             self.live = LivePayloads(self.writer, keep=wanted.keep, unsure_below=wanted.unsure_below)
+        elif store.payloads_path:
+            log.warning(
+                "store.payloads is left out, but this store has pictures in %s: they stay, beyond any quota and "
+                "store.keep, until the key is back or you remove the folder",
+                store.payloads_path,
+            )
         self.housekeeper = Housekeeper(
             retention=Retention(store, self.payloads),
             payloads=self.payloads,
@@ -106,7 +115,7 @@ class Keeping:
             "payloads_evicted": ("Pictures given up beyond the quota.", lambda: counts.evicted),
             "payloads_evicted_bytes": ("Their bytes.", lambda: counts.evicted_bytes),
             "payloads_dropped": (
-                "Pictures not kept: too much waited, one larger than the quota, or one that can never be stored.",
+                "Pictures not kept: too much waited, the worker ended, one larger than the quota, or never to be stored.",
                 self._dropped,
             ),
             "payloads_missing": ("Files that were not where they should be.", lambda: counts.missing),

@@ -1,23 +1,14 @@
 """Which pictures of live frames are kept: none, all, or the hard ones, which are worth a person's look.
 
-Hard is a frame of high priority, one with a box the far model was unsure of, and one whose result came after its time:
-another answer was given, and the two can be compared.
+Hard is what `pipelines.hard` says of the frame, as far as the worker knows it when it has answered.
 """
 
-from typing import Literal
-
-import numpy as np
-
 from cloud.jobs import Job
+from cloud.store.kinds import Keep
 from cloud.store.payload_writer import PayloadWriter
 from cloud.store.payloads import Payload
-from pipelines.result import Detections, Priority
-
-Keep = Literal["none", "hard", "all"]
-
-
-def is_hard(seen: Detections, *, priority: Priority, late: bool, unsure_below: float) -> bool:
-    return late or priority is Priority.HIGH or bool(np.any(seen.scores < unsure_below))
+from pipelines.hard import why_hard
+from pipelines.result import Detections
 
 
 class LivePayloads:
@@ -37,7 +28,15 @@ class LivePayloads:
         if not self.wants_any:
             return
         priority = job.head.priority
-        hard = is_hard(seen, priority=priority, late=now_us > job.expiry_us, unsure_below=self._unsure_below)
+        hard = bool(
+            why_hard(
+                given=None,  # not known here
+                far=seen,
+                priority=priority,
+                late=now_us > job.expiry_us,
+                unsure_below=self._unsure_below,
+            )
+        )
         if not hard and self._keep != "all":
             return
         self._writer.submit(

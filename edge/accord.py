@@ -26,13 +26,16 @@ class Accord:
 
     def about_store(self, welcome: Welcome) -> str:
         """Why the worker that welcomed us, on whatever lane, cannot be relied on."""
-        self._store_id = self._store_id or welcome.store_id
-        if welcome.store_id == self._store_id:
+        if welcome.store_id == (self._store_id or welcome.store_id):
             return ""
         return (
             f"this worker keeps its records in store {welcome.store_id}, the first one in "
             f"{self._store_id}: give all workers of this agent one store.url, or start the agent anew"
         )
+
+    def relies_on(self, welcome: Welcome) -> None:
+        """The worker is used, on whatever lane: its store is the one, from now on."""
+        self._store_id = self._store_id or welcome.store_id
 
     def about_model(self, link: str, model: ModelInfo) -> str:
         """Why answers of `model` cannot stand beside those of the other links."""
@@ -47,10 +50,7 @@ class Accord:
     def joined(self, link: str, model: ModelInfo) -> None:
         """The worker behind `link` is relied on, with this model."""
         self._models[link] = model
-        self._input_px = max(
-            ((m.input_width_px, m.input_height_px) for m in self._models.values()),
-            key=lambda px: px[0] * px[1],
-        )
+        self._measure()
         for other, used in self._models.items():
             if used.sha256 != model.sha256:
                 self._say_once(
@@ -61,13 +61,18 @@ class Accord:
     def left(self, link: str) -> None:
         """No connection of `link` is left."""
         self._models.pop(link, None)
+        self._measure()
 
     @property
     def input_px(self) -> tuple[int, int]:
         """(width_px, height_px) that pictures are made for: the largest input of the workers at hand, for one payload
-        may go over several links, and fewer pixels than its input would cost the larger model accuracy. (0, 0) before
-        the first worker."""
+        may go over several links, and fewer pixels than its input would cost the larger model accuracy. While none is,
+        it is that of the last one; (0, 0) before the first."""
         return self._input_px
+
+    def _measure(self) -> None:
+        inputs = [(model.input_width_px, model.input_height_px) for model in self._models.values()]
+        self._input_px = max(inputs, key=lambda px: px[0] * px[1], default=self._input_px)
 
     def _say_once(self, words: str) -> None:
         if words not in self._said:

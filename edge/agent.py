@@ -79,6 +79,7 @@ class Agent:
         self._sinks = parts.sinks
         self._outbox = parts.outbox
         self._archive = parts.archive
+        self._book = parts.book
         self._answers = parts.desk
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -158,6 +159,7 @@ class Agent:
         if self._archive is not None:
             self._archive.close(rest_s(0.2))
         self._close_links()
+        self._book.close({link.name: link.bytes_sent() for link in self._links}, monotonic_us())
         self._kept = self._outbox.stop(int(rest_s(0.8) * 1e6))
         for sink in self._sinks:
             sink.close(rest_s(0.5))
@@ -207,7 +209,6 @@ class Agent:
                 outbox=self._outbox.stats(),
                 sinks=self._sinks,
                 run_dir=self.run_dir,
-                now_us=monotonic_us(),
             ),
             "facts": facts_of(
                 self._config,

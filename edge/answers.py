@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from edge.identity import Identity
+from edge.near_names import NearNames
 from edge.pending import Pending
 from edge.scheduling.scheduler import Scheduler
 from edge.scheduling.timing import far_timing, near_timing, tracked_timing
@@ -41,8 +42,8 @@ class FrameLog(Protocol):
 
 
 class AnswerDesk:
-    """Owned by the dispatcher thread, but `shed` and `gated` may be called from any. `near_name`/`near_sha256` name the
-    local model in answers, `near_small_name` it at its smaller input; `far_chosen` is the far one, None until a worker
+    """Owned by the dispatcher thread, but `shed` and `gated` may be called from any. `near` names the
+    local model in answers; `far_chosen` is the far one, None until a worker
     has welcomed this agent. Detections come in the recipe's labels; `labels` is only asked what a far model can never
     report."""
 
@@ -53,22 +54,18 @@ class AnswerDesk:
         labels: LabelSpace | None,
         near_labels: Sequence[str],
         far_model: str,
-        near_name: str,
-        near_sha256: str,
+        near: NearNames,
         sinks: Sequence[AnswerSink],
         frame_log: FrameLog | None,
         clock_us: Callable[[], int],
         in_order: Sequence[OrderedSink] = (),
-        near_small_name: str = "",
     ) -> None:
         self._identity = identity
-        self.near_smaller = near_small_name
         self._labels = labels
         self._near_labels = near_labels
         self._checked_labels: set[tuple[str, ...]] = set()
         self._far_model = far_model
-        self._near_name = near_name
-        self._near_sha256 = near_sha256
+        self._near = near
         self._sinks = sinks
         self._frame_log = frame_log
         self._clock_us = clock_us
@@ -79,7 +76,12 @@ class AnswerDesk:
     @property
     def near(self) -> tuple[str, str] | None:
         """Name and SHA-256 of the local model, None without one."""
-        return (self._near_name, self._near_sha256) if self._near_name else None
+        return (self._near.full, self._near.sha256) if self._near.full else None
+
+    @property
+    def near_smaller(self) -> str:
+        """Name of the local model at its smaller input, empty without one."""
+        return self._near.smaller
 
     def frame_id(self, stream: str, seq: int) -> FrameId:
         return FrameId(self._identity.agent, self._identity.run, stream, seq)
@@ -89,7 +91,9 @@ class AnswerDesk:
         for model in welcome.models:
             if not self._far_model or model.name == self._far_model:
                 return model
-        raise Fatal(f"the worker welcomed this agent without the model {self._far_model!r}")
+        wanted = f"the model {self._far_model!r}" if self._far_model else "any model"
+        offered = ", ".join(model.name for model in welcome.models) or "none"
+        raise Fatal(f"the worker welcomed this agent without {wanted}; it offers {offered}")
 
     def use_model(self, model: ModelInfo) -> None:
         """Far answers are this model's from now on."""
@@ -190,8 +194,8 @@ class AnswerDesk:
             )
         elif give.by is AnsweredBy.NEAR and pending.near is not None and pending.near.detections is not None:
             detections = pending.near.detections
-            model = self.near_smaller if pending.near.small else self._near_name
-            sha256 = self._near_sha256
+            model = self._near.smaller if pending.near.small else self._near.full
+            sha256 = self._near.sha256
             timing = near_timing(
                 captured_us=frame.captured_us,
                 accepted_us=pending.accepted_us,

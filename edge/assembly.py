@@ -9,6 +9,7 @@ from pathlib import Path
 from edge.answers import AnswerDesk
 from edge.archive.archivist import Archivist
 from edge.archive.assembly import build_archivist
+from edge.budget_book import BudgetBook
 from edge.bulk_way import BulkWay
 from edge.capture.streams import Streams
 from edge.config import PipelineConfig
@@ -21,7 +22,8 @@ from edge.latency import LatencyTally
 from edge.links.base import Link, Sent
 from edge.links.kinds import LINKS
 from edge.near import NearRun, NearRunner
-from edge.near_models import NearNames, load_near
+from edge.near_models import load_near
+from edge.near_names import NearNames
 from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
@@ -47,7 +49,8 @@ NO_LINK = "link"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Nothing of it is started but what needs no start: the run directory's thread, and sinks others connect to.
+    """Nothing of it is started but what needs no start: the run directory's thread, sinks others connect to, and the
+    compressing of files that an earlier run left.
 
     `near`: None without a local model; `tracks`: None without a tracker; `encoder`: None without a link;
     `archive`: None if every result goes up alone.
@@ -64,6 +67,7 @@ class Parts:
     sinks: Sequence[SinkThread]
     outbox: OutboxWriter
     archive: Archivist | None
+    book: BudgetBook
     desk: AnswerDesk
     counters: Counters
     latency: LatencyTally
@@ -202,9 +206,7 @@ def assemble(
             labels=label_space(config),
             near_labels=() if models is None else models.full.labels,
             far_model=config.far.model,
-            near_name=names.full,
-            near_small_name=names.small,
-            near_sha256=names.sha256,
+            near=names,
             sinks=[*sinks, latency],
             in_order=sinks,
             frame_log=run,
@@ -214,7 +216,7 @@ def assemble(
             config,
             links=[link.name for link in links] or [NO_LINK],
             near_prior_us=None if models is None else models.prior_us,
-            small_prior_us=None if models is None else models.small_prior_us,
+            small_prior_us=None if models is None else models.smaller_prior_us,
         )
         tracks = (
             None
@@ -227,6 +229,11 @@ def assemble(
         )
         tracking = None if tracks is None else Tracking(tracks, settings=settings, near=names)
         scheduler = Scheduler(settings, stream_settings(config, streams.infos))
+        book = BudgetBook(
+            config.state_dir / "data_budgets.json",
+            {name: way.budget for name, way in scheduler.ways.items()},
+            now_us=monotonic_us(),
+        )
         far = (
             None
             if encoder is None
@@ -242,8 +249,9 @@ def assemble(
                 streams=streams.ports,
                 clock_us=monotonic_us,
                 near=near is not None,
-                said=(lambda _, __: None) if tracking is None else tracking.far_said,
+                on_result=(lambda _, __: None) if tracking is None else tracking.far_said,
                 write_link=None if run is None else run.link,
+                book=book,
             )
         )
         archive = build_archivist(
@@ -275,6 +283,7 @@ def assemble(
         sinks=sinks,
         outbox=outbox,
         archive=archive,
+        book=book,
         desk=desk,
         counters=counters,
         latency=latency,

@@ -16,13 +16,10 @@ from edge.links.base import Link, Sent
 from protos.wire.bulk import BulkBatch
 from protos.wire.messages import ToWorker
 from protos.wire.session import Lane, Limits
-from protos.wire.sizes import largest_part_bytes
 
 STEADY_US = 2_000_000
 LEAVE_WITHIN_US = 3_000_000
 """What is not acknowledged this long after the decision to move is not waited for."""
-MESSAGE_OVERHEAD_BYTES = 100
-"""Framing and TCP/IP around a message, and its acknowledgement."""
 
 
 class Reachable(Protocol):
@@ -52,7 +49,8 @@ class _Candidate:
 
 
 class BulkWay:
-    """`send` and `open_fresh` may be called from any thread, all else from the dispatcher's. `metered`: by name of a link."""
+    """`send` and `open_fresh` may be called from any thread, all else from the dispatcher's, which never waits for a link
+    that is slow to take a message. `metered`: by name of a link."""
 
     def __init__(self, links: Sequence[Link], *, metered: Mapping[str, bool], outbox: Reachable) -> None:
         self._candidates = {
@@ -64,7 +62,6 @@ class BulkWay:
         self._leaving_us: int | None = None  # since when nothing new goes the present way
         self._better: tuple[str, int] | None = None  # the link that is better, and since when
         self._out: set[int] = set()  # numbers of batches on their way on the present link
-        self._unpaid: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"<BulkWay over {self._current}, {len(self._out)} batches out>"
@@ -81,26 +78,23 @@ class BulkWay:
                 return Sent.DOWN
             if self._leaving_us is not None:
                 return Sent.FULL
-            name = self._current
-            sent = self._candidates[name].link.send(message, lane=Lane.BULK)
-            if sent is Sent.ACCEPTED:
-                size_bytes = largest_part_bytes(message) + MESSAGE_OVERHEAD_BYTES
-                self._unpaid[name] = self._unpaid.get(name, 0) + size_bytes
-                if isinstance(message, BulkBatch):
-                    self._out.add(message.batch)
-            return sent
+            link, out = self._candidates[self._current].link, self._out
+            if isinstance(message, BulkBatch):
+                out.add(
+                    message.batch
+                )  # before it leaves: its acknowledgement may be here before `send` returns
+        sent = link.send(message, lane=Lane.BULK)
+        if sent is not Sent.ACCEPTED and isinstance(message, BulkBatch):
+            with self._lock:
+                out.discard(message.batch)
+        return sent
 
     def open_fresh(self) -> None:
         """What was sent is overdue: the connection may be dead without a word, so another is tried beside it."""
         with self._lock:
-            if self._current is not None:
-                self._candidates[self._current].link.open_fresh(Lane.BULK)
-
-    def take_bill(self) -> dict[str, int]:
-        """Bytes handed to each link since this was asked last: its data budget pays for them."""
-        with self._lock:
-            bill, self._unpaid = self._unpaid, {}
-        return bill
+            link = None if self._current is None else self._candidates[self._current].link
+        if link is not None:
+            link.open_fresh(Lane.BULK)
 
     # -- the dispatcher's -----------------------------------------------------------------------------------
 
@@ -166,6 +160,6 @@ class BulkWay:
         with self._lock:
             self._current = to
             self._leaving_us = self._better = None
-            self._out.clear()
+            self._out = set()  # a send that is not over yet keeps the old one
         limits = None if to is None else self._candidates[to].limits
         self._outbox.reachable(connected=to is not None, limits=limits)

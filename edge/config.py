@@ -13,8 +13,8 @@ from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_v
 from edge.blocks import SchedulerConfig, StreamConfig
 from edge.links.kinds import LinkConfig
 from edge.sinks.blocks import name_faults
-from edge.sinks.kinds import SinkConfig, unencrypted
-from edge.uplink_config import AroundConfig, UplinkConfig, uplink_faults, uplink_warnings
+from edge.sinks.kinds import SinkConfig
+from edge.uplink_config import AroundConfig, UplinkConfig, uplink_faults
 from pipelines.blocks import (
     Block,
     FilePath,
@@ -22,10 +22,9 @@ from pipelines.blocks import (
     Name,
     Words,
 )
-from pipelines.codecs.kinds import LEVELS
 from pipelines.detectors.kinds import DetectorConfig, at_input
 from pipelines.document import Document
-from pipelines.labels import nearest_label
+from pipelines.labels import or_nearest
 from pipelines.listen import HttpConfig
 from pipelines.trackers.kinds import TrackerConfig
 from pipelines.units import Duration, Extent, Fraction, Microseconds, Size, duration, size
@@ -207,9 +206,7 @@ class PipelineConfig(Block):
         names = self.labels or ()
         for label, means in self.label_map.items():
             if means not in names:
-                close = nearest_label(means, names)
-                hint = f"; did you mean {close}?" if close else ""
-                yield ("label_map", label), f"{means} is none of `labels`{hint}"
+                yield ("label_map", label), f"{means} is none of `labels`{or_nearest(means, names)}"
             if label in names:
                 yield ("label_map", label), f"{label} is itself one of `labels`: take it out of either"
 
@@ -220,11 +217,9 @@ class PipelineConfig(Block):
             for number, rule in enumerate(stream.rules):
                 label = rule.when.label
                 if label is not None and label not in self.labels:
-                    close = nearest_label(label, self.labels)
-                    hint = f"; did you mean {close}?" if close else ""
                     yield (
                         ("streams", name, "rules", number, "when", "label"),
-                        f"{label} is none of `labels`: no answer shows it{hint}",
+                        f"{label} is none of `labels`: no answer shows it{or_nearest(label, self.labels)}",
                     )
 
 
@@ -238,35 +233,3 @@ def load_pipeline(path: Path | str, overrides: Sequence[str] = ()) -> PipelineCo
     config = document.validate(PipelineConfig)
     document.check_files(config)
     return config
-
-
-def warnings(config: PipelineConfig) -> list[str]:
-    """What is allowed and probably not meant, one sentence each."""
-    said = [*unencrypted(config.sinks), *uplink_warnings(config.uplink, has_link=bool(config.links))]
-    urls = [link.url for link in config.links.values()]
-    for url in dict.fromkeys(url for url in urls if urls.count(url) > 1):
-        names = " and ".join(name for name, link in config.links.items() if link.url == url)
-        said.append(f"links {names} lead to the same address {url}: give each worker a link of its own")
-    smaller = None if config.near is None else config.near.smaller
-    if config.near is not None and smaller is not None and smaller.accuracy >= config.near.accuracy:
-        said.append(
-            "near.smaller.accuracy is not below near.accuracy: if that is so, make it the detector's own input"
-        )
-    if config.near is None:
-        said.append("no near detector: a frame the link cannot carry in time is answered as missed")
-    if not config.links:
-        said.append("no link: every frame is answered near, and the outbox fills up to its bounds")
-    elif config.scheduler.policy in ("deadline", "confidence") and config.near is not None:
-        if config.scheduler.hedge.start == "never":
-            said.append("hedge.start is never: an offloaded frame whose answer is late is missed")
-        ladder, price = config.scheduler.ladder, config.scheduler.byte_price
-        best = max(ladder, key=lambda rung: rung.accuracy)
-        gain = best.accuracy - config.near.accuracy
-        if gain <= 0:
-            said.append("near.accuracy is not below the ladder's: no frame is worth offloading")
-        elif price > 0 and all(rung.codec in LEVELS for rung in ladder):
-            said.append(
-                f"{best.codec} is lossless and byte_price is {price:g} per kB: a picture above {gain / price:.0f} kB "
-                "is never worth offloading; set scheduler.byte_price: 0 if bytes cost you nothing"
-            )
-    return said

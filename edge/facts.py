@@ -46,8 +46,8 @@ def facts_of(
     far: ModelInfo | None,
     started_unix_us: int,
 ) -> Facts:
-    """`near` is name and SHA-256, `near_smaller` the name of its smaller input, empty without one. `streams` as announced to the worker (0 x 0 = not known yet); `far` None = no worker
-    was there."""
+    """`near` is name and SHA-256, `near_smaller` the name of its smaller input, empty without one. `streams` as announced
+    to the worker (0 x 0 = not known yet); `far` None = no worker was there."""
     return {
         "policy": config.scheduler.policy,
         "hedge": config.scheduler.hedge.start,

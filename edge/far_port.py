@@ -21,6 +21,7 @@ from edge.scheduling.actions import Action, SendFrame
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
+from pipelines.errors import Fatal
 from pipelines.result import AnsweredBy, Priority
 from protos.wire import bulk, live, session
 from protos.wire.live import Result
@@ -37,7 +38,8 @@ def _unix_us() -> int:
 class FarPort:
     """Drives one link, the scheduler's way of that name. `degraded` says in words why far is not there, empty while it
     is; `connections` counts live welcomes of workers that were taken. A connection to a worker that is not in accord
-    with the others is refused: nothing that comes on it is heard. `said` is called with every far result, however late."""
+    with the others is refused: nothing that comes on it is heard. `on_result` is called with every far result, however
+    late."""
 
     def __init__(
         self,
@@ -53,9 +55,9 @@ class FarPort:
         pending: Mapping[Key, Pending],
         clock_us: Callable[[], int],
         unix_us: Callable[[], int] = _unix_us,
-        said: Callable[[Key, Result], None] = lambda _, __: None,
+        on_result: Callable[[Key, Result], None] = lambda _, __: None,
     ) -> None:
-        self._heard = said
+        self._on_result = on_result
         self._link = link
         self._way = scheduler.ways[link.name]
         self._scheduler = scheduler
@@ -71,7 +73,7 @@ class FarPort:
         self._unix_us = unix_us  # for people; nothing is decided by it
         # Connections the link was told to close, the last of them: nothing more comes once they are.
         self._turned_down: deque[int] = deque(maxlen=64)
-        self._said = ""
+        self._refused_words = ""
         self.degraded = ""
         self.connections = 0
 
@@ -206,12 +208,18 @@ class FarPort:
             self._refuse(event, words)
             return ()
         if event.lane is Lane.BULK:
+            self._accord.relies_on(welcome)
             self._bulk.welcomed(self.name, welcome.limits, now_us)
             return ()
-        model = self._desk.model_in(welcome)
+        try:
+            model = self._desk.model_in(welcome)
+        except Fatal as error:
+            self._refuse(event, str(error))
+            return ()
         if words := self._accord.about_model(self.name, model):
             self._refuse(event, words)
             return ()
+        self._accord.relies_on(welcome)
         self._accord.joined(self.name, model)
         self._desk.use_model(model)
         if self.connections:  # what ended the other may have ended the bulk lane's too, in silence
@@ -223,8 +231,8 @@ class FarPort:
     def _refuse(self, event: Connected, words: str) -> None:
         """Whether far is there without this worker, the link says: an older connection goes on, or the lane is
         disconnected."""
-        if self._said != words:
-            self._said = words
+        if self._refused_words != words:
+            self._refused_words = words
             log.warning("link %s: not using this worker: %s", self.name, words)
         self._turned_down.append(event.connection)
         self._link.refuse(event.connection, words)
@@ -236,7 +244,7 @@ class FarPort:
                 pending = self._pending.get(key)
                 if pending is not None and pending.far is None:
                     pending.far, pending.far_arrived_us = result, event.arrived_us
-                self._heard(key, result)
+                self._on_result(key, result)
                 return self._scheduler.result(
                     key,
                     link=self.name,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from edge.accord import Accord
 from edge.answers import AnswerDesk
+from edge.budget_book import BudgetBook
 from edge.bulk_way import BulkWay
 from edge.counters import Counters
 from edge.encoder import Encoder
@@ -26,8 +27,8 @@ from protos.wire.live import Result
 
 class FarPorts:
     """Iterates over its ports in the order of `links`. `pending` are the open frames; `bulk` carries the backfill.
-    `write_link` takes a line about a link, None = nobody keeps one; `near`: whether frames are answered without any link;
-    `said` is called with every far result, however late."""
+    `write_link` takes a line about a link, None = nobody keeps one; `book` keeps what is used of data budgets; `near`: whether frames are answered without any link;
+    `on_result` is called with every far result, however late."""
 
     def __init__(
         self,
@@ -43,8 +44,9 @@ class FarPorts:
         streams: Sequence[StreamPort],
         clock_us: Callable[[], int],
         near: bool,
-        said: Callable[[Key, Result], None],
+        on_result: Callable[[Key, Result], None],
         write_link: Callable[[LinkSight], None] | None = None,
+        book: BudgetBook | None = None,
     ) -> None:
         self._encoder = encoder
         self._ladder = scheduler.settings.ladder
@@ -62,12 +64,18 @@ class FarPorts:
                 streams=streams,
                 pending=pending,
                 clock_us=clock_us,
-                said=said,
+                on_result=on_result,
             )
             for link in links
         }
         self._lookouts = Lookouts(
-            tuple(self), bulk=bulk, scheduler=scheduler, outbox=outbox, write_link=write_link, near=near
+            tuple(self),
+            bulk=bulk,
+            scheduler=scheduler,
+            outbox=outbox,
+            write_link=write_link,
+            near=near,
+            book=book,
         )
 
     def __iter__(self) -> Iterator[FarPort]:

@@ -6,6 +6,7 @@ Owned by the dispatcher thread.
 
 from collections.abc import Callable, Sequence
 
+from edge.budget_book import BudgetBook
 from edge.bulk_way import BulkWay
 from edge.far_port import FarPort
 from edge.link_log import LinkLog
@@ -19,7 +20,7 @@ from edge.scheduling.scheduler import Scheduler
 class Lookouts:
     """`sights` are the links as they were seen last, in the order of the file, empty before the first look; any thread
     may read them. `write_link` takes a line for the log, None = nobody keeps one. `near`: whether frames are answered
-    without any link."""
+    without any link; `book` keeps what is used of data budgets."""
 
     def __init__(
         self,
@@ -30,7 +31,9 @@ class Lookouts:
         outbox: Outbox,
         write_link: Callable[[LinkSight], None] | None,
         near: bool,
+        book: BudgetBook | None = None,
     ) -> None:
+        self._book = book
         self._bulk = bulk
         self._scheduler = scheduler
         self._outbox = outbox
@@ -52,8 +55,10 @@ class Lookouts:
             others = [other.link for other in sights if other.offloads and other is not sight]
             self._words[sight.link].saw(sight, now_us, carried_by=others)
         self._bulk.look(sights, now_us)
-        for link, size_bytes in self._bulk.take_bill().items():
-            self._scheduler.spent(link, size_bytes, now_us)
+        for sight in sights:
+            self._charge(sight, now_us)
+        if self._book is not None:
+            self._book.look(now_us)
         for sight in sights:
             if sight.link == self._bulk.current:
                 offloaded, far = self._ports[0].offloads
@@ -65,3 +70,10 @@ class Lookouts:
                     offloaded=offloaded,
                     far=far,
                 )
+
+    def _charge(self, sight: LinkSight, now_us: int) -> None:
+        """Whatever went over the link and was not charged when it was decided: backfill, cancellations, greetings, pings
+        of connections, what was sent again. Compared as sums, so that nothing is charged twice."""
+        owed_bytes = sight.sent_bytes - self._scheduler.ways[sight.link].budget.spent_bytes
+        if owed_bytes > 0:
+            self._scheduler.spent(sight.link, owed_bytes, now_us)

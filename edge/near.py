@@ -58,7 +58,9 @@ def warm_up(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NearRun:
-    """What became of a run. `status` None = cancelled; `detections` only with `ok`. `small`: at the smaller input."""
+    """What became of a run. `status` None = cancelled; `detections` only with `ok`. `small`: at the smaller input.
+    `confidence` 0..1, None without an answer: the least sure box speaks for the picture, and who saw nothing is sure of
+    nothing."""
 
     key: Key
     status: Status | None
@@ -66,12 +68,13 @@ class NearRun:
     started_us: int
     run_us: int
     small: bool = False
+    confidence: float | None = None
 
-    @property
-    def confidence(self) -> float | None:
-        """0..1, None without an answer: the least sure box speaks for the picture, and who saw nothing is sure of
-        nothing."""
-        return None if self.detections is None else float(min(self.detections.scores, default=0.0))
+
+def _confidence(detections: Detections | None) -> float | None:
+    if detections is None:
+        return None
+    return float(detections.scores.min()) if len(detections) else 0.0
 
 
 class NearRunner:
@@ -158,5 +161,6 @@ class NearRunner:
                     started_us=started_us,
                     run_us=self._clock_us() - started_us,
                     small=small,
+                    confidence=_confidence(detections),
                 )
             )

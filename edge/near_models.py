@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from edge.capture.streams import Streams
 from edge.config import NearConfig, PipelineConfig
 from edge.near import warm_up
+from edge.near_names import NearNames
 from pipelines.detectors.base import CancelToken, Detector
 from pipelines.detectors.kinds import DETECTORS, at_input
 from pipelines.errors import ConfigError
@@ -18,29 +19,20 @@ from pipelines.runtime import monotonic_us
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NearNames:
-    """Model and SHA-256 of the local detector, at its full and at its smaller input; empty where there is none."""
-
-    full: str = ""
-    small: str = ""
-    sha256: str = ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NearModels:
-    """`prior_us` and `small_prior_us`: the slowest warm run of each, which is what near is believed to take at first.
+    """`prior_us` and `smaller_prior_us`: the slowest warm run of each, which is what near is believed to take at first.
     `smaller` None: there is one input."""
 
     full: Detector
     prior_us: int
     smaller: Detector | None = None
-    small_prior_us: int | None = None
+    smaller_prior_us: int | None = None
 
     @property
     def names(self) -> NearNames:
-        small = "" if self.smaller is None else self.smaller.name
-        return NearNames(full=self.full.name, small=small, sha256=self.full.sha256)
+        smaller = "" if self.smaller is None else self.smaller.name
+        return NearNames(full=self.full.name, smaller=smaller, sha256=self.full.sha256)
 
 
 def load_near(
@@ -63,8 +55,8 @@ def load_near(
     sizes = [(i.width_px, i.height_px) for i in streams.infos if i.width_px and i.height_px]
     size_px = sizes[0] if sizes else full.input_size
     runs_us = _runs_us(full, size_px, cancel)
-    small_us = None if smaller is None else _runs_us(smaller, size_px, cancel)
-    _complain(runs_us, small_us, fps=streams.fps)
+    smaller_us = None if smaller is None else _runs_us(smaller, size_px, cancel)
+    _complain(runs_us, smaller_us, fps=streams.fps)
     if labels is not None:
         # without a link the near model is the only one there is
         for sentence in labels.complaints(who="near", labels=full.labels, other=None if has_link else ()):
@@ -73,7 +65,7 @@ def load_near(
         full=full,
         prior_us=runs_us[-1],
         smaller=smaller,
-        small_prior_us=None if small_us is None else small_us[-1],
+        smaller_prior_us=None if smaller_us is None else smaller_us[-1],
     )
 
 
@@ -91,7 +83,7 @@ def _runs_us(detector: Detector, size_px: tuple[int, int], cancel: CancelToken) 
     return warm_up(detector, width_px=size_px[0], height_px=size_px[1], clock_us=monotonic_us, cancel=cancel)
 
 
-def _complain(runs_us: list[int], small_us: list[int] | None, *, fps: float) -> None:
+def _complain(runs_us: list[int], smaller_us: list[int] | None, *, fps: float) -> None:
     near_us = runs_us[len(runs_us) // 2]
     if near_us * fps > 1_000_000:
         log.warning(
@@ -101,9 +93,9 @@ def _complain(runs_us: list[int], small_us: list[int] | None, *, fps: float) -> 
             fps,
             near_us * fps / 1e6,
         )
-    if small_us is not None and small_us[len(small_us) // 2] >= 0.9 * near_us:
+    if smaller_us is not None and smaller_us[len(smaller_us) // 2] >= 0.9 * near_us:
         log.warning(
             "near.smaller takes %.0f ms, the full input %.0f ms: it helps no frame; choose a smaller input or leave it out",
-            small_us[len(small_us) // 2] / 1000,
+            smaller_us[len(smaller_us) // 2] / 1000,
             near_us / 1000,
         )

@@ -2,8 +2,8 @@
 
 A camera that was never reached counts as giving no pictures once it has had its time to start.
 
-A worker that is away is no reason: near answers and the outbox keeps, and the agent is called degraded while no link is
-in budget. One stalled camera among others is none either: its stream says so by itself.
+A worker that is away is no reason: near answers and the outbox keeps, and the agent is called degraded while no frame may
+go over any link. One stalled camera among others is none either: its stream says so by itself.
 """
 
 from collections.abc import Mapping, Sequence

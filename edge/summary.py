@@ -17,16 +17,15 @@ def summary_of(
     outbox: OutboxStats,
     sinks: Sequence[SinkThread],
     run_dir: RunDir | None,
-    now_us: int,
 ) -> dict[str, object]:
-    """Plain values for JSON; `in_slots` frames still lie in slots. Units are in the names."""
+    """Plain values for JSON; `in_slots` frames still lie in slots. Units are in the names. Links are as the dispatcher
+    saw them last."""
     scheduler = dispatcher.scheduler
-    far = dispatcher.far
     return {
         **dispatcher.counters.summary(pending=dispatcher.pending_frames + in_slots),
         "outbox": {**asdict(outbox), "adds_up": outbox.balance == outbox.payload_balance == 0},
         "sinks": {sink.name: sink.summary() for sink in sinks},
-        "links": {} if far is None else {port.name: port.sight(now_us).as_summary() for port in far},
+        "links": {sight.link: sight.as_summary() for sight in dispatcher.sights},
         "tracker": None if dispatcher.tracking is None else dispatcher.tracking.runner.counts._asdict(),
         "near_guard_ms": round(scheduler.near.estimate.guard_us / 1000, 2),
         "near_smaller_guard_ms": None

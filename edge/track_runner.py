@@ -1,7 +1,8 @@
 """Trackers of all streams on a thread of their own: small copies of pictures kept, answers carried forward on order.
 
 Neither the dispatcher's thread, which every deadline waits for, nor near's, which is stuck just when a tracked answer
-is needed. Orders are done in their order; pictures are skipped, counted, while too many wait.
+is needed. Orders are done in their order; pictures of a stream are skipped, counted, while too many of it wait or when
+the tracker cannot look at them, which is said once per stream.
 """
 
 import logging
@@ -12,13 +13,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from edge.scheduling.near_timeline import Key
+from pipelines.errors import Rejected
 from pipelines.frame import Frame
 from pipelines.trackers.base import Base, Carried, Tracker
 
 log = logging.getLogger(__name__)
 
 PICTURES_WAITING = 16
-"""References to whole pictures, so memory stays small whatever happens."""
+"""Of one stream: references to whole pictures, so memory stays small whatever happens, and a quick stream takes no
+place from a slow one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,7 +36,8 @@ class TrackRun:
 
 
 class TrackCounts(NamedTuple):
-    """Orders done, those of them where nothing could be carried forward, and pictures skipped in a hurry."""
+    """Orders done, those of them where nothing could be carried forward, and pictures skipped: in a hurry, or because
+    the tracker cannot look at them."""
 
     runs: int
     lost: int
@@ -55,24 +59,26 @@ class TrackRunner:
         self._done = done
         self._clock_us = clock_us
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._pictures_put = self._pictures_taken = 0
-        self._runs = self._lost = self._skipped = 0
+        self._put = dict.fromkeys(trackers, 0)  # by the dispatcher
+        self._taken = dict.fromkeys(trackers, 0)  # by the thread here
+        self._rejected: set[str] = set()
+        self._runs = self._lost = self._skipped = self._unseen = 0
         self._thread = threading.Thread(target=self._run, name="tracker", daemon=True)
 
     @property
     def counts(self) -> TrackCounts:
         """So far; from any thread."""
-        return TrackCounts(self._runs, self._lost, self._skipped)
+        return TrackCounts(self._runs, self._lost, self._skipped + self._unseen)
 
     def start(self) -> None:
         self._thread.start()
 
     def see(self, frame: Frame, *, oldest: int) -> None:
         """A frame was accepted; `oldest` is the seq of the first one of its stream that is not answered yet."""
-        if self._pictures_put - self._pictures_taken >= PICTURES_WAITING:
+        if self._put[frame.stream] - self._taken[frame.stream] >= PICTURES_WAITING:
             self._skipped += 1
             return
-        self._pictures_put += 1
+        self._put[frame.stream] += 1
         self._orders.put(lambda: self._see(frame, oldest))
 
     def rebase(self, stream: str, base: Base) -> None:
@@ -101,9 +107,15 @@ class TrackRunner:
                 log.exception("tracker: one order failed")
 
     def _see(self, frame: Frame, oldest: int) -> None:
-        self._pictures_taken += 1
+        self._taken[frame.stream] += 1
         tracker = self._trackers[frame.stream]
-        tracker.see(frame.seq, frame.picture, captured_us=frame.captured_us, oldest=oldest)
+        try:
+            tracker.see(frame.seq, frame.picture, captured_us=frame.captured_us, oldest=oldest)
+        except Rejected as error:
+            self._unseen += 1
+            if frame.stream not in self._rejected:
+                self._rejected.add(frame.stream)
+                log.warning("stream %s: nothing can be tracked: %s", frame.stream, error)
 
     def _carry(self, key: Key, ordered_us: int) -> None:
         carried: Carried | None = None

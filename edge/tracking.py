@@ -7,7 +7,7 @@ frame comes.
 from dataclasses import replace
 
 from edge.near import NearRun
-from edge.near_models import NearNames
+from edge.near_names import NearNames
 from edge.pending import Pending
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.settings import SchedulerSettings
@@ -40,7 +40,7 @@ class Tracking:
             seq=run.key[1],
             detections=run.detections,
             worth=self._small_worth if run.small else self._near_worth,
-            model=self._near.small if run.small else self._near.full,
+            model=self._near.smaller if run.small else self._near.full,
             model_sha256=self._near.sha256,
         )
         self.runner.rebase(run.key[0], base)

@@ -115,7 +115,7 @@ class LabelSpace:
             # until both models are known, a rename may be meant for the other one
             known = tuple(dict.fromkeys((*labels, *other)))
             said += [
-                f"label_map: no model says {label}{_or_nearest(label, known)}"
+                f"label_map: no model says {label}{or_nearest(label, known)}"
                 for label in self.renames
                 if label not in known
             ]
@@ -138,6 +138,7 @@ def nearest_label(word: str, labels: Sequence[str]) -> str:
     return next((lower[found] for found in get_close_matches(word.lower(), lower, n=1, cutoff=_ALIKE)), "")
 
 
-def _or_nearest(word: str, labels: Sequence[str]) -> str:
+def or_nearest(word: str, labels: Sequence[str]) -> str:
+    """The end of a sentence about a label that is none of `labels`: the one that may have been meant, if there is one."""
     found = nearest_label(word, labels)
     return f"; did you mean {found}?" if found else ""

@@ -14,6 +14,10 @@ _POSTGRES = "postgresql+psycopg://"
 _LEAST_KEEP_US = duration("1h")
 
 
+Keep = Literal["none", "hard", "all"]
+"""Which live pictures."""
+
+
 class PayloadsConfig(Block):
     """Where pictures are kept beside their records, each content once."""
 
@@ -21,7 +25,7 @@ class PayloadsConfig(Block):
     max_bytes: Size = Field(
         size("10GiB"), description="beyond it the lowest priority goes first, the oldest of it first"
     )
-    keep: Literal["none", "hard", "all"] = Field(
+    keep: Keep = Field(
         "hard",
         description="live pictures to keep: hard = high priority, an unsure box, or a result after its time",
     )

@@ -4,6 +4,7 @@ A file appears whole or not at all (written beside, synced, renamed), and is on 
 read is compared with its name: a damaged file is never handed out as a picture. Several workers may share a folder.
 """
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -53,7 +54,7 @@ class PayloadFolder:
         sha256 = content_hash(data)
         path = self.path(sha256)
         try:
-            if path.exists():
+            with contextlib.suppress(FileNotFoundError):
                 os.utime(path)  # young again: nobody takes it for a leftover
                 return sha256
             (self.root / _BEGUN).mkdir(exist_ok=True)
@@ -95,19 +96,36 @@ class PayloadFolder:
 
     def shard(self, name: str) -> dict[str, float]:
         """Content hash → seconds since 1970 it was last put, for one of `SHARDS`."""
-        return {entry.name: entry.stat().st_mtime for entry in _entries(self.root / name)}
+        return dict(_ages(self.root / name))
+
+    def is_from(self, sha256: str, since_unix_s: float, before_unix_s: float) -> bool:
+        """Whether it was last put in that time; False if it is gone."""
+        try:
+            return since_unix_s <= self.path(sha256).stat().st_mtime < before_unix_s
+        except FileNotFoundError:
+            return False
+
+    def drop_old(self, sha256: str, since_unix_s: float, before_unix_s: float) -> bool:
+        """`drop` if it is still from then: somebody may have put it again."""
+        old = self.is_from(sha256, since_unix_s, before_unix_s)
+        if old:
+            self.drop(sha256)
+        return old
 
     def clear_begun(self, before_unix_s: float) -> None:
         """Remove what a killed worker had begun to write and never finished."""
-        for entry in _entries(self.root / _BEGUN):
-            if entry.stat().st_mtime < before_unix_s:
-                Path(entry.path).unlink(missing_ok=True)
+        for name, begun_s in _ages(self.root / _BEGUN):
+            if begun_s < before_unix_s:
+                (self.root / _BEGUN / name).unlink(missing_ok=True)
 
 
-def _entries(folder: Path) -> Iterator["os.DirEntry[str]"]:
+def _ages(folder: Path) -> Iterator[tuple[str, float]]:
+    """(name, seconds since 1970 it was last written) of what is in it; another worker may remove some meanwhile."""
     try:
         with os.scandir(folder) as found:
-            yield from found
+            for entry in found:
+                with contextlib.suppress(FileNotFoundError):
+                    yield entry.name, entry.stat().st_mtime
     except FileNotFoundError:
         return
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cloud.store.key import key_of
 from pipelines.frame import Encoding, FrameId
 
 COLUMNS = (
@@ -33,10 +34,7 @@ class PayloadRef:
     def as_row(self, identity: FrameId) -> dict[str, Any]:
         e = self.encoding
         return {
-            "agent": identity.agent,
-            "run": identity.run.hex(),
-            "stream": identity.stream,
-            "seq": identity.seq,
+            **key_of(identity),
             "sha256": self.sha256,
             "codec": e.codec,
             "quality": e.quality,

@@ -1,7 +1,8 @@
 """Puts pictures into the payload store on a thread of its own: no frame and no record waits for them.
 
 What is acknowledged is on the disk. Bounded by bytes: what finds no room is dropped and counted; a backfilled one stays
-with its agent, a live one was a copy. While the disk or the store refuses, what waits is tried again.
+with its agent, a live one was a copy. While the disk or the store refuses, what waits is tried again; what still waits
+at the end is counted as dropped.
 """
 
 import logging
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cloud.store.payloads import Payload
-from pipelines.errors import Rejected, Retryable
+from pipelines.errors import Fatal, Rejected, Retryable
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,8 @@ class PayloadWriter:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._stopping)
                 if self._stopping:
+                    self.dropped += len(self._waiting)
+                    self._waiting = []
                     return
                 group, self._waiting = self._waiting[:_GROUP], self._waiting[_GROUP:]
                 self._writing = True
@@ -107,7 +110,8 @@ class PayloadWriter:
     def _write(self, group: Sequence[Arrival]) -> list[Arrival]:
         """Those that are kept now; one that can never be does not hold up the others."""
         try:
-            return list(group) if self._commit(group) else []
+            if self._commit(group):
+                return list(group)
         except Exception as error:  # whatever one value provokes, the writer must live
             if len(group) > 1:
                 middle = len(group) // 2
@@ -118,6 +122,8 @@ class PayloadWriter:
             else:
                 log.exception("the payload of %s is not kept", group[0].payload.id)
             return []
+        self.dropped += len(group)
+        return []
 
     def _commit(self, group: Sequence[Arrival]) -> bool:
         """Try until it is kept; False if the writer was stopped before."""
@@ -125,7 +131,7 @@ class PayloadWriter:
         while True:
             try:
                 self._store.commit([a.payload for a in group], now_unix_us=self._unix_us())
-            except Retryable as error:
+            except (Retryable, Fatal) as error:  # a store that cannot be read blames no picture
                 if not self.trouble:
                     log.warning("%s; pictures wait, answers and records go on", error)
                 self.trouble = str(error)

@@ -2,22 +2,23 @@
 
 `commit` puts the content on the disk before its rows, so what was acknowledged can be read. Beyond the quota the
 content that is worth least goes, the oldest first; the record keeps hash, codec and size, and says that the picture is
-no longer kept. A missing or damaged file is told and counted; it never stops anything.
+no longer kept. A missing or damaged file is told and counted; it never stops anything. Several workers share one folder:
+what others put and evict is counted at every `trim`.
 """
 
 import logging
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sqlalchemy import and_, bindparam, delete, func, select
 from sqlalchemy.engine import Connection
 
+from cloud.store import contents, references, tidying
+from cloud.store.contention import in_turn
 from cloud.store.payload_folder import PayloadFolder, content_hash
-from cloud.store.payload_ref import COLUMNS, PayloadRef
+from cloud.store.payload_ref import PayloadRef
 from cloud.store.records import RecordStore
-from cloud.store.row import KEY, in_order, key_of
-from cloud.store.tables import blobs, payloads
 from pipelines.errors import Rejected
 from pipelines.frame import Encoding, FrameId
 from pipelines.result import PRIORITIES, Priority
@@ -70,7 +71,7 @@ class Payloads:
         self.max_bytes = max_bytes
         self.counts = PayloadCounts()
         self._store = store
-        self._guard = threading.Lock()  # nothing is evicted between its file and its row
+        self._guard = threading.Lock()  # one transaction at a time keeps `used_bytes` and `counts` right
         self.used_bytes = 0
         if self.count_used() == 0:  # else it is there, or not mounted
             folder.make()
@@ -80,83 +81,47 @@ class Payloads:
         stays; contents that are there already are stored no second time. Makes room first where the quota is reached.
         """
         self.folder.need()
-        with self._guard:
-            contents: dict[str, Payload] = {}
-            refs: list[Offer] = []
-            for arrival in arrivals:
-                if len(arrival.data) > self.max_bytes:
-                    self.counts.too_large += 1
-                    continue
-                sha256 = content_hash(arrival.data)
-                encoding = replace(arrival.encoding, body_bytes=len(arrival.data))
-                refs.append(
-                    (
-                        arrival.id,
-                        PayloadRef(sha256=sha256, encoding=encoding, source_size=arrival.source_size),
-                    )
-                )
-                known = contents.get(sha256)
-                if known is None or known.worth < arrival.worth:
-                    contents[sha256] = arrival
-            there = self.holds(contents)
-            new_bytes = sum(len(p.data) for sha256, p in contents.items() if sha256 not in there)
-            while self.used_bytes + new_bytes > self.max_bytes and self._evict(
-                self.used_bytes + new_bytes - self.max_bytes, spare=contents
-            ):
+        best: dict[str, Payload] = {}
+        refs: list[Offer] = []
+        too_large = 0
+        for arrival in arrivals:
+            if len(arrival.data) > self.max_bytes:
+                too_large += 1
                 continue
-            for payload in contents.values():
+            sha256 = content_hash(arrival.data)
+            encoding = replace(arrival.encoding, body_bytes=len(arrival.data))
+            ref = PayloadRef(sha256=sha256, encoding=encoding, source_size=arrival.source_size)
+            refs.append((arrival.id, ref))
+            known = best.get(sha256)
+            if known is None or known.worth < arrival.worth:
+                best[sha256] = arrival
+        with self._guard:
+            while in_turn(lambda: self._make_room(best)):
+                continue
+            for payload in best.values():
                 self.folder.put(payload.data)
-            rows = [
-                {
-                    "sha256": sha256,
-                    "size_bytes": len(p.data),
-                    "worth": p.worth,
-                    "stored_unix_us": now_unix_us,
-                }
-                for sha256, p in sorted(contents.items())
-            ]
-            self._refer(refs, rows)
-            self.used_bytes += new_bytes
-            self.counts.stored += len(contents.keys() - there)
-            self.counts.shared += len(refs) - len(contents.keys() - there)
+            in_turn(lambda: self._store_all(refs, best, now_unix_us))
+            self.counts.too_large += too_large
 
-    def settle(self, offers: Sequence[Offer]) -> list[int]:
+    def settle(self, offers: Sequence[Offer], *, now_unix_us: int | None = None) -> list[int]:
         """What somebody could send: the indexes of those that are wanted. The others are settled, durably: a picture
         of that frame as large has come at some time (evicted since or not), the content is held already and now
-        referred to, or it is larger than the quota."""
-        held = self.holds(ref.sha256 for _, ref in offers)
-        wanted: list[int] = []
-        shared: list[Offer] = []
-        for index, (identity, ref) in enumerate(offers):
-            there = next(iter(self.refs([identity])), None)
-            if there is not None and there.encoding.body_bytes >= ref.encoding.body_bytes:
-                continue
-            if ref.sha256 in held:
-                shared.append((identity, ref))
-            elif ref.encoding.body_bytes > self.max_bytes:
-                self.counts.too_large += 1
-            else:
-                wanted.append(index)
-        if shared:
-            with self._guard:
-                self._refer(shared)
-            self.counts.shared += len(shared)
-        return wanted
+        referred to, or it is larger than the quota. The size of what is held is believed, not the one offered."""
+        now_us = time.time_ns() // 1000 if now_unix_us is None else now_unix_us
+        with self._guard:
+            return in_turn(lambda: self._settle(offers, now_us))
 
     def refs(self, ids: Iterable[FrameId]) -> list[PayloadRef]:
         """The references of those that have one, in their order."""
+        wanted = list(ids)
         with self._store.reading() as connection:
-            found = [connection.execute(_REF, key_of(i)).mappings().first() for i in ids]
-        return [PayloadRef.of(dict(row), kept=bool(row["kept"])) for row in found if row is not None]
+            found = references.of(connection, wanted)
+        return [found[identity] for identity in wanted if identity in found]
 
     def holds(self, sha256s: Iterable[str]) -> set[str]:
         """Those contents that are kept now."""
         with self._store.reading() as connection:
-            return {
-                sha256
-                for sha256 in sha256s
-                if connection.execute(_HELD, {"sha256": sha256}).first() is not None
-            }
+            return set(contents.held(connection, sha256s))
 
     def read(self, sha256: str) -> bytes:
         """Rejected, with words and counted, when it is missing or damaged."""
@@ -173,8 +138,7 @@ class Payloads:
     def count_used(self) -> int:
         """Bytes in the folder as the store knows them, whichever worker put them there."""
         with self._store.reading() as connection:
-            total = connection.execute(select(func.coalesce(func.sum(blobs.c.size_bytes), 0))).scalar_one()
-        self.used_bytes = int(total)
+            self.used_bytes = contents.used_bytes(connection)
         return self.used_bytes
 
     def trim(self) -> bool:
@@ -182,30 +146,34 @@ class Payloads:
         self.folder.need()
         with self._guard:
             over_bytes = self.count_used() - self.max_bytes
-            return over_bytes > 0 and self._evict(over_bytes) and self.used_bytes > self.max_bytes
+            return (
+                over_bytes > 0
+                and in_turn(lambda: self._evict(over_bytes))
+                and self.used_bytes > self.max_bytes
+            )
 
     def tidy(self, shard: str, *, now_unix_s: float) -> None:
-        """Of one of the 256 parts: remove files no row knows, an hour old, and forget contents whose file is gone."""
+        """Of one of the 256 parts: remove files no row knows, an hour old, and forget contents whose file is gone. Files
+        from before the store was made anew stay: rows that knew them may be in what was set aside."""
         self.folder.need()
         before_s = now_unix_s - _LEFTOVER_S
         with self._guard:
-            files = self.folder.shard(shard)
             with self._store.reading() as connection:
-                known = set(
-                    connection.execute(
-                        select(blobs.c.sha256).where(blobs.c.sha256.startswith(shard))
-                    ).scalars()
+                known = contents.of_shard(connection, shard)
+            files = self.folder.shard(
+                shard
+            )  # after the rows: whoever commits meanwhile has its file here already
+            if gone := known - files.keys():
+                missing = in_turn(lambda: tidying.forget_missing(self._store, self.folder, gone))
+                self.used_bytes -= sum(missing.values())
+                self.counts.missing += len(missing)
+                if missing:
+                    log.warning("%d payloads are missing from %s", len(missing), self.folder.root)
+            old = [sha256 for sha256, put_s in files.items() if sha256 not in known and put_s < before_s]
+            if old:
+                self.counts.leftover += in_turn(
+                    lambda: tidying.drop_leftovers(self._store, self.folder, old, before_s)
                 )
-            gone = known - files.keys()
-            if gone:
-                with self._store.writing() as connection:
-                    connection.execute(_FORGET, [{"which": sha256} for sha256 in sorted(gone)])
-                self.counts.missing += len(gone)
-                log.warning("%d payloads are missing from %s", len(gone), self.folder.root)
-            for sha256, put_s in files.items():
-                if sha256 not in known and put_s < before_s:
-                    self.folder.drop(sha256)
-                    self.counts.leftover += 1
         self.folder.clear_begun(before_s)
 
     def forget(self, refs: Iterable[tuple[Mapping[str, object], str]]) -> None:
@@ -215,72 +183,102 @@ class Payloads:
         if not rows:
             return
         with self._guard:
-            with self._store.writing() as connection:
-                connection.execute(_UNREFER, [{f"b_{name}": key[name] for name in KEY} for key, _ in rows])
-                left = self._drop_unreferred(connection, {sha256 for _, sha256 in rows})
-            self._discard(left)
+            in_turn(lambda: self._forget(rows))
 
-    def _refer(self, refs: Sequence[Offer], contents: Sequence[Mapping[str, object]] = ()) -> None:
-        """Under the guard: the rows, and nothing left of a content that a larger picture of its frame replaced."""
+    # Below, under the guard: one transaction each, run again when another worker was in its way.
+
+    def _make_room(self, coming: Mapping[str, Payload]) -> bool:
+        """One step; True if it is to be called again."""
+        with self._store.writing() as connection:
+            there = contents.held(connection, coming)
+        new_bytes = sum(len(p.data) for sha256, p in coming.items() if sha256 not in there)
+        over_bytes = self.used_bytes + new_bytes - self.max_bytes
+        return over_bytes > 0 and self._evict(over_bytes, spare=coming)
+
+    def _store_all(self, refs: Sequence[Offer], coming: Mapping[str, Payload], now_us: int) -> None:
+        rows = [
+            {"sha256": sha256, "size_bytes": len(p.data), "worth": p.worth, "stored_unix_us": now_us}
+            for sha256, p in sorted(coming.items())
+        ]
+        with self._store.writing() as connection:
+            beside = self._beside(connection, refs)
+            known = contents.held(connection, beside | coming.keys(), lock=True)
+            self._store.upserts.blob.run(connection, rows)
+            for sha256, payload in coming.items():
+                if not self.folder.path(sha256).exists():  # evicted elsewhere after it was put
+                    self.folder.put(payload.data)
+            references.put(connection, self._store.upserts, refs, now_us)
+            dropped = self._drop_unreferred(connection, beside)
+        new = coming.keys() - known.keys()
+        self.used_bytes += sum(len(coming[sha256].data) for sha256 in new) - sum(dropped.values())
+        self.counts.stored += len(new)
+        self.counts.shared += len(refs) - len(new)
+
+    def _settle(self, offers: Sequence[Offer], now_us: int) -> list[int]:
+        wanted: list[int] = []
+        shared: list[Offer] = []
+        too_large = 0
+        with self._store.writing() as connection:
+            there = references.of(connection, [identity for identity, _ in offers])
+            hashes = {ref.sha256 for _, ref in offers} | {ref.sha256 for ref in there.values()}
+            held = contents.held(connection, hashes, lock=True)
+            for index, (identity, ref) in enumerate(offers):
+                size_bytes = held.get(ref.sha256, ref.encoding.body_bytes)
+                has = there.get(identity)
+                if has is not None and has.encoding.body_bytes >= size_bytes:
+                    continue
+                if ref.sha256 in held:
+                    encoding = replace(ref.encoding, body_bytes=size_bytes)
+                    shared.append((identity, replace(ref, encoding=encoding)))
+                elif size_bytes > self.max_bytes:
+                    too_large += 1
+                else:
+                    wanted.append(index)
+            beside = self._beside(connection, shared)
+            references.put(connection, self._store.upserts, shared, now_us)
+            dropped = self._drop_unreferred(connection, beside)
+        self.used_bytes -= sum(dropped.values())
+        self.counts.shared += len(shared)
+        self.counts.too_large += too_large
+        return wanted
+
+    def _forget(self, rows: Sequence[tuple[Mapping[str, object], str]]) -> None:
+        hashes = {sha256 for _, sha256 in rows}
+        with self._store.writing() as connection:
+            contents.held(connection, hashes, lock=True)
+            references.remove(connection, [key for key, _ in rows])
+            dropped = self._drop_unreferred(connection, hashes)
+        self.used_bytes -= sum(dropped.values())
+
+    def _beside(self, connection: Connection, refs: Sequence[Offer]) -> set[str]:
+        """Contents that may lose their last frame when these are referred to: a larger picture takes its place."""
         ids = {identity for identity, _ in refs}
-        beside = {ref.sha256 for ref in self.refs(ids)}
+        beside = {ref.sha256 for ref in references.of(connection, ids).values()}
         if beside or len(ids) < len(refs):  # one of the two of a frame loses
             beside |= {ref.sha256 for _, ref in refs}
-        with self._store.writing() as connection:
-            self._store.upserts.blob.run(connection, contents)
-            self._store.upserts.payload.run(connection, in_order(ref.as_row(i) for i, ref in refs))
-            left = self._drop_unreferred(connection, beside)
-        self._discard(left)
+        return beside
 
     def _drop_unreferred(self, connection: Connection, hashes: Iterable[str]) -> dict[str, int]:
-        """Inside a transaction: those of these contents that no frame refers to lose their row: hash → bytes."""
-        among = sorted(hashes)
-        if not among:
-            return {}
-        referred = select(payloads.c.sha256).where(payloads.c.sha256.in_(among)).distinct()
-        left = set(among) - set(connection.execute(referred).scalars())
-        sizes = select(blobs.c.sha256, blobs.c.size_bytes).where(blobs.c.sha256.in_(left))
-        found = {row[0]: int(row[1]) for row in connection.execute(sizes)}
-        if found:
-            connection.execute(_FORGET, [{"which": sha256} for sha256 in found])
-        return found
-
-    def _discard(self, contents: Mapping[str, int]) -> None:
-        for sha256, size_bytes in contents.items():
-            self.folder.drop(sha256)
-            self.used_bytes -= size_bytes
+        left = contents.unreferred(connection, hashes)
+        return contents.drop(connection, self.folder, left) if left else {}
 
     def _evict(self, over_bytes: int, spare: Iterable[str] = ()) -> bool:
         """One step: what is worth least, the oldest first, until `over_bytes` are free; False if nothing was left."""
         spared = set(spare)
+        chosen: list[str] = []
+        freed_bytes = 0
         with self._store.writing() as connection:
-            worst = connection.execute(
-                select(blobs.c.sha256, blobs.c.size_bytes)
-                .order_by(blobs.c.worth, blobs.c.stored_unix_us, blobs.c.sha256)
-                .limit(EVICT_AT_MOST + len(spared))
-            ).all()
-            chosen: dict[str, int] = {}
-            freed_bytes = 0
-            for sha256, size_bytes in worst:
+            for sha256, size_bytes in contents.least_worth(connection, at_most=EVICT_AT_MOST + len(spared)):
                 if freed_bytes >= over_bytes or len(chosen) == EVICT_AT_MOST:
                     break
                 if sha256 not in spared:
-                    chosen[sha256] = size_bytes
+                    chosen.append(sha256)
                     freed_bytes += size_bytes
-            if chosen:
-                connection.execute(_FORGET, [{"which": sha256} for sha256 in chosen])
-        self._discard(chosen)
-        self.counts.evicted += len(chosen)
-        self.counts.evicted_bytes += freed_bytes
+            dropped = contents.drop(connection, self.folder, chosen)
+            if len(dropped) < len(chosen):  # another worker makes room as well
+                self.used_bytes = contents.used_bytes(connection)
+            else:
+                self.used_bytes -= sum(dropped.values())
+        self.counts.evicted += len(dropped)
+        self.counts.evicted_bytes += sum(dropped.values())
         return bool(chosen)
-
-
-_OF_ONE = and_(*(payloads.c[name] == bindparam(name) for name in KEY))
-_REF = (
-    select(*(payloads.c[name] for name in COLUMNS), blobs.c.sha256.is_not(None).label("kept"))
-    .select_from(payloads.join(blobs, blobs.c.sha256 == payloads.c.sha256, isouter=True))
-    .where(_OF_ONE)
-)
-_UNREFER = delete(payloads).where(*(payloads.c[name] == bindparam(f"b_{name}") for name in KEY))
-_HELD = select(blobs.c.sha256).where(blobs.c.sha256 == bindparam("sha256"))
-_FORGET = delete(blobs).where(blobs.c.sha256 == bindparam("which"))

@@ -14,6 +14,7 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
+from cloud.store.contention import Contended
 from pipelines.errors import ConfigError, NearfarError, Rejected, Retryable
 
 # libpq's own words; what the URL says in its query goes first
@@ -30,7 +31,8 @@ _PREPARING = 0x6E656172  # any number all workers agree on
 # classes of SQLSTATE that blame the values: data, integrity, program limit (a key too long for its index)
 _BLAMES_VALUES = ("22", "23", "54")
 _READ_ONLY = "25006"  # it has become a standby: these connections are of no more use
-_NO_TABLE = "42P01"
+_NOT_OURS = ("42P01", "42703")  # no such table, no such column: another program's, perhaps of the same name
+_IN_THE_WAY = ("40P01", "40001", "55P03")  # a deadlock ended, a race lost, a lock not had in time
 # wrong password, role or database, and no right to connect: told once, at the start
 _FOR_A_PERSON = ("28P01", "28000", "3D000", "42501")
 
@@ -62,7 +64,9 @@ class PostgresDatabase:
         words = str(error.orig).strip()
         if state.startswith(_BLAMES_VALUES) or (not state and _is_no_value(error)):
             return Rejected(f"a record cannot be stored: {words}")
-        if doing != "write" and state == _NO_TABLE:
+        if state in _IN_THE_WAY:
+            return Contended(f"the record store {self.shown} cannot {doing}: {words}")
+        if doing != "write" and state in _NOT_OURS:
             return ConfigError(f"{self.shown} is no record store")
         if doing == "be opened" and (state in _FOR_A_PERSON or _says_so(words)):
             return ConfigError(f"store.url: {self.shown} cannot be opened: {words}")

@@ -8,11 +8,12 @@ from typing import Any
 from sqlalchemy import Connection, inspect, select, update
 
 from cloud.store.database import Database
-from cloud.store.tables import FORMAT, gaps, meta, metadata
+from cloud.store.tables import FORMAT, gaps, meta, metadata, payloads
 from cloud.store.upserts import Upserts
 from pipelines.errors import ConfigError
 
 PAYLOADS_KEY = "payloads_path"
+_ANEW_KEY = "made_anew_unix_us"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,11 @@ class Found:
     payloads_path: str = ""
 
 
-def prepare(connection: Connection, database: Database, upserts: Upserts, *, new_id: str | None) -> Found:
-    """Inside a writing transaction: make what is missing. `new_id`: what a new store is called; None: a fresh name.
+def prepare(
+    connection: Connection, database: Database, upserts: Upserts, *, now_unix_us: int, again: Found | None
+) -> Found:
+    """Inside a writing transaction: make what is missing. `again`: what a running worker knows of the store, which is
+    written to one that is made anew in its place; None: a new store gets a fresh name.
 
     Raises ConfigError for a format newer than this version.
     """
@@ -33,10 +37,19 @@ def prepare(connection: Connection, database: Database, upserts: Upserts, *, new
     if not new:  # before anything is changed in what may be a newer version's
         _check(_read(connection), database)
     metadata.create_all(connection)
-    pairs = (("store_id", new_id or secrets.token_hex(16)), ("format", str(FORMAT)))
-    upserts.meta.run(connection, [{"key": key, "value": value} for key, value in pairs])
-    _upgrade(connection)
+    pairs = {"store_id": secrets.token_hex(16) if again is None else again.store_id, "format": str(FORMAT)}
+    if new and again is not None:
+        pairs[_ANEW_KEY] = str(now_unix_us)
+        if again.payloads_path:
+            pairs[PAYLOADS_KEY] = again.payloads_path
+    upserts.meta.run(connection, [{"key": key, "value": value} for key, value in pairs.items()])
+    _upgrade(connection, now_unix_us)
     return _found(_read(connection))
+
+
+def made_anew_unix_us(connection: Connection) -> int:
+    """When it took the place of one that was damaged or removed under a running worker; 0 = never."""
+    return int(_read(connection).get(_ANEW_KEY, "0"))
 
 
 def read(connection: Connection, database: Database) -> Found:
@@ -61,7 +74,7 @@ def _found(pairs: dict[str, str]) -> Found:
 
 
 def _check(pairs: dict[str, str], database: Database) -> None:
-    if not {"format", "store_id"} <= set(pairs):
+    if not {"format", "store_id"} <= set(pairs) or not pairs["format"].isdecimal():
         raise ConfigError(f"{database.shown} is no record store")
     if int(pairs["format"]) > FORMAT:
         raise ConfigError(
@@ -69,8 +82,16 @@ def _check(pairs: dict[str, str], database: Database) -> None:
         )
 
 
-def _upgrade(connection: Connection) -> None:
-    """From format 1, whose gaps did not say when they came. The tables that are new have been made."""
-    if _read(connection)["format"] == "1":
-        connection.exec_driver_sql(f"ALTER TABLE {gaps.name} ADD COLUMN received_unix_us BIGINT")
-        connection.execute(update(meta).where(meta.c.key == "format").values(value=str(FORMAT)))
+def _upgrade(connection: Connection, now_unix_us: int) -> None:
+    """From format 1, whose gaps, and 2, whose payloads did not say when they came: now, as far as pruning goes. The
+    tables that are new have been made."""
+    if int(_read(connection)["format"]) == FORMAT:
+        return
+    for table in (gaps, payloads):
+        column = table.c.received_unix_us
+        if column.name not in {found["name"] for found in inspect(connection).get_columns(table.name)}:
+            connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {column.name} BIGINT")
+        connection.execute(update(table).where(column.is_(None)).values({column: now_unix_us}))
+        for index in table.indexes:
+            index.create(connection, checkfirst=True)
+    connection.execute(update(meta).where(meta.c.key == "format").values(value=str(FORMAT)))

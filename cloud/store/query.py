@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, func, literal, or_, select, tuple_
 
+from cloud.store.key import KEY, key_of
 from cloud.store.payload_ref import COLUMNS
-from cloud.store.row import KEY, RecordRow
+from cloud.store.row import RecordRow
 from cloud.store.tables import blobs, gaps, payloads, records
 from pipelines.agreement import disagree
 from pipelines.result import AnsweredBy
@@ -46,6 +47,11 @@ class Query:
         return self.by is None and not self._asks_for_boxes and not self.disagree
 
     @property
+    def asks_for_more(self) -> bool:
+        """Than the database can tell: rows that `statement` finds need not match."""
+        return self._asks_for_boxes or self.disagree
+
+    @property
     def _asks_for_boxes(self) -> bool:
         return self.label is not None or self.score_above is not None or self.score_below is not None
 
@@ -61,7 +67,7 @@ class Query:
             if getattr(self, name) is not None:
                 found = found.where(records.c[name] == getattr(self, name))
         if self.run is not None:
-            found = found.where(records.c.run.startswith(self.run, autoescape=True))
+            found = found.where(records.c.run.startswith(self.run.lower(), autoescape=True))
         if self.by is not None:
             found = found.where(records.c.answered_by == self.by.value)
         when = func.coalesce(func.nullif(records.c.captured_unix_us, 0), records.c.received_unix_us)
@@ -73,6 +79,23 @@ class Query:
             found = found.where(records.c.far_detections.is_not(None), records.c.detections.is_not(None))
         return found
 
+    def page(self, after: RecordRow | None, *, newest_first: bool) -> Select[Any]:
+        """`statement` from behind that row, by identity or the newest by arrival first."""
+        key = tuple_(*(records.c[name] for name in KEY))
+        found = self.statement().order_by(
+            *([records.c.received_unix_us.desc()] if newest_first else []), *(records.c[name] for name in KEY)
+        )
+        if after is None:
+            return found
+        beyond = key > tuple_(
+            *(literal(value, records.c[name].type) for name, value in key_of(after.id).items())
+        )
+        if not newest_first:
+            return found.where(beyond)
+        arrival = records.c.received_unix_us
+        earlier = arrival < after.received_unix_us
+        return found.where(arrival <= after.received_unix_us, or_(earlier, beyond))
+
     def gap_statement(self) -> Select[Any]:
         """Gaps of the agent, stream and run; by arrival where times are asked for."""
         found = select(gaps)
@@ -80,7 +103,7 @@ class Query:
             if getattr(self, name) is not None:
                 found = found.where(gaps.c[name] == getattr(self, name))
         if self.run is not None:
-            found = found.where(gaps.c.run.startswith(self.run, autoescape=True))
+            found = found.where(gaps.c.run.startswith(self.run.lower(), autoescape=True))
         if self.since_us is not None:
             found = found.where(gaps.c.received_unix_us >= self.since_us)
         if self.until_us is not None:

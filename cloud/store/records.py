@@ -7,7 +7,8 @@ Several workers may share one store, a SQLite file on one host or PostgreSQL: ea
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -17,12 +18,14 @@ from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, StatementError
 
 from cloud.store import preparation
+from cloud.store.contention import in_turn
 from cloud.store.database import Database
+from cloud.store.key import KEY, id_of, in_order
 from cloud.store.kinds import STORES
 from cloud.store.payload_ref import PayloadRef
 from cloud.store.preparation import PAYLOADS_KEY
 from cloud.store.query import KEPT, Query, payload_part
-from cloud.store.row import KEY, RecordRow, far_row, gap_of, gap_row, given_row, in_order, row_of
+from cloud.store.row import RecordRow, far_row, gap_of, gap_row, given_row, row_of
 from cloud.store.tables import gaps, meta, records
 from cloud.store.upserts import Upserts
 from pipelines.errors import ConfigError, Fatal, Rejected, Retryable
@@ -66,9 +69,10 @@ class RecordStore:
         self.url = database.url
         self.database = database
         self.set_aside = 0
+        self.store_id = self.payloads_path = ""
         self.upserts = Upserts.of(database.engine.dialect)
         try:
-            found = self._read_meta() if read_only else self._prepare(None)
+            found = self._read_meta() if read_only else self._prepare()
         except BaseException:
             database.close()
             raise
@@ -85,11 +89,15 @@ class RecordStore:
         self.database.close()
 
     def note_payloads(self, folder: Path) -> None:
-        """Where the pictures are, for those who read the store. Raises Retryable."""
+        """Where the pictures are, for those who read the store, also one made anew in its place. Raises Retryable."""
         self.payloads_path = str(folder)
         with self.writing() as connection:
             connection.execute(delete(meta).where(meta.c.key == PAYLOADS_KEY))
             self.upserts.meta.run(connection, [{"key": PAYLOADS_KEY, "value": self.payloads_path}])
+
+    def made_anew_unix_us(self, connection: Connection) -> int:
+        """When it took the place of one that was damaged or removed under a running worker; 0 = never."""
+        return preparation.made_anew_unix_us(connection)
 
     def commit(
         self,
@@ -110,10 +118,14 @@ class RecordStore:
             gap_rows = [gap_row(agent, gap, now_unix_us) for agent, gap in gaps]
         except (OverflowError, ValueError) as error:
             raise Rejected(f"a record cannot be stored: {error}") from error
-        with self.writing() as connection:
-            self.upserts.far.run(connection, far_rows)
-            self.upserts.given.run(connection, given_rows)
-            self.upserts.gap.run(connection, gap_rows)
+
+        def transaction() -> None:
+            with self.writing() as connection:
+                self.upserts.far.run(connection, far_rows)
+                self.upserts.given.run(connection, given_rows)
+                self.upserts.gap.run(connection, gap_rows)
+
+        in_turn(transaction)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -122,7 +134,7 @@ class RecordStore:
         transaction begins on a new one under the same id."""
         if not self.database.still_there():
             self.database.close()  # connections to what is no longer there
-            self._prepare(self.store_id)
+            self._prepare()
         try:
             with self.database.writing() as connection:
                 yield connection
@@ -143,30 +155,39 @@ class RecordStore:
     def rows(
         self, query: Query = _EVERY, *, limit: int | None = None, newest_first: bool = False
     ) -> Iterator[RecordRow]:
-        """Rows that match, by identity or the newest by arrival first, `limit` at most. Read in pages, with no lock
-        held that a writer would wait for."""
-        order: Sequence[Any] = (records.c.received_unix_us.desc(),) if newest_first else ()
-        statement = query.statement().order_by(*order, *(records.c[k] for k in KEY))
+        """Rows that match, by identity or the newest by arrival first, `limit` at most. Read in pages, each a short
+        transaction of its own, so whoever takes long over a row holds up no writer and no cleaning; what is written
+        meanwhile behind the place reached is found as well."""
         left = limit
+        after: RecordRow | None = None
+        while left is None or left > 0:
+            size = _READ_ROWS if left is None or query.asks_for_more else min(left, _READ_ROWS)
+            page = self._page(query, after=after, size=size, newest_first=newest_first)
+            for row in page:
+                if not query.wants(row):
+                    continue
+                yield row
+                left = None if left is None else left - 1
+                if left == 0:
+                    return
+            if len(page) < size:
+                return
+            after = page[-1]
+
+    def _page(
+        self, query: Query, *, after: RecordRow | None, size: int, newest_first: bool
+    ) -> list[RecordRow]:
+        statement = query.page(after, newest_first=newest_first).limit(size)
         with self.reading() as connection:
-            paged = connection.execution_options(yield_per=_READ_ROWS)
-            with paged.execute(statement) as result:
-                for found in result.mappings():
-                    row = row_of(dict(found), payload=_payload(found))
-                    if not query.wants(row):
-                        continue
-                    if left is not None:
-                        if left == 0:
-                            return
-                        left -= 1
-                    yield row
+            found = connection.execute(statement).mappings().all()
+            return [row_of(dict(row), payload=_payload(row)) for row in found]
 
     def identities(self) -> list[FrameId]:
         """One per row, ordered; a list, so that whoever checks the promise of one row per frame can see two."""
         columns = [records.c[k] for k in KEY]
         statement = select(*columns).order_by(*columns)
         with self.reading() as connection:
-            return [FrameId(a, bytes.fromhex(r), s, n) for a, r, s, n in connection.execute(statement)]
+            return [id_of(dict(found)) for found in connection.execute(statement).mappings()]
 
     def gaps(self, query: Query = _EVERY) -> list[tuple[str, Gap]]:
         """`(agent, gap)` of the agents, streams and runs asked for, ordered."""
@@ -220,12 +241,19 @@ class RecordStore:
         except DBAPIError as error:
             raise self.database.fault(error, "be opened") from error
 
-    def _prepare(self, own_id: str | None) -> preparation.Found:
-        """Make the store what it must be. `own_id`: it is this one, gone or not; None: whichever is there."""
+    def _prepare(self) -> preparation.Found:
+        """Make the store what it must be: once it has its id it stays this one, gone or not."""
+        again = preparation.Found(self.store_id, self.payloads_path) if self.store_id else None
         for last in (False, True):
             try:
                 with self.database.writing() as connection:
-                    found = preparation.prepare(connection, self.database, self.upserts, new_id=own_id)
+                    found = preparation.prepare(
+                        connection,
+                        self.database,
+                        self.upserts,
+                        now_unix_us=time.time_ns() // 1000,
+                        again=again,
+                    )
             except DBAPIError as error:
                 if last or not self.database.damaged(error):
                     raise self.database.fault(error, "be opened") from error
@@ -237,7 +265,7 @@ class RecordStore:
                 ) from error
             else:
                 break
-        if own_id is not None and found.store_id != own_id:
+        if again is not None and found.store_id != again.store_id:
             raise Retryable(
                 f"{self.database.shown} is now another record store; put the one back that was there, "
                 "or start this worker again"

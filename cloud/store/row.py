@@ -1,17 +1,15 @@
 """One row of the record store: as people and reports read it, and between records and columns."""
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from cloud.store.key import KEY, id_of, key_of
 from cloud.store.payload_ref import PayloadRef
 from cloud.store.tables import records
 from pipelines.frame import FrameId
 from pipelines.result import AnsweredBy, Detections, Gap, GapReason, Record
 from protos.wire.records import decode_detections, encode_detections
-
-KEY = ("agent", "run", "stream", "seq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,16 +79,6 @@ class RecordRow:
         }
 
 
-def key_of(identity: FrameId) -> dict[str, Any]:
-    """The columns that name a frame."""
-    return {
-        "agent": identity.agent,
-        "run": identity.run.hex(),
-        "stream": identity.stream,
-        "seq": identity.seq,
-    }
-
-
 def _key_row(identity: FrameId, now_unix_us: int) -> dict[str, Any]:
     return {
         **key_of(identity),
@@ -138,11 +126,6 @@ def given_row(record: Record, now_unix_us: int) -> dict[str, Any]:
     }
 
 
-def in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By identity, so that workers that write the same rows at once wait for each other in one order."""
-    return sorted(rows, key=lambda row: (row["agent"], row["run"], row["stream"], row["seq"]))
-
-
 def gap_row(agent: str, gap: Gap, now_unix_us: int) -> dict[str, Any]:
     return {
         "agent": agent,
@@ -170,9 +153,7 @@ def gap_of(found: Any) -> Gap:
 def row_of(found: dict[str, Any], *, payload: PayloadRef | None = None) -> RecordRow:
     """From the columns of `records`; what else stands in `found` is not looked at."""
     found = {column.name: found[column.name] for column in records.columns}
-    identity = FrameId(
-        found.pop("agent"), bytes.fromhex(found.pop("run")), found.pop("stream"), found.pop("seq")
-    )
+    identity = id_of({name: found.pop(name) for name in KEY})
     by = found.pop("answered_by")
     return RecordRow(
         id=identity,

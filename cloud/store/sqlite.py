@@ -74,7 +74,7 @@ class SqliteDatabase:
             )
         if isinstance(error.orig, _BLAMES_VALUES):
             return Rejected(f"a record cannot be stored: {error.orig}")
-        if "no such table" in str(error.orig):
+        if str(error.orig).startswith(("no such table", "no such column")):
             return ConfigError(f"{self.path} is no record store")
         return Retryable(f"the record store {self.path} cannot {doing}: {error.orig}")
 

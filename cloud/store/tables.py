@@ -20,8 +20,8 @@ from sqlalchemy import (
     Text,
 )
 
-FORMAT = 2
-"""1: records and gaps. 2: when gaps came, payloads and blobs."""
+FORMAT = 3
+"""1: records and gaps. 2: when gaps came, payloads and blobs. 3: when payloads came."""
 
 metadata = MetaData()
 
@@ -80,8 +80,9 @@ gaps = Table(
     Column("last", BigInteger, nullable=False),
     Column("reason", String(16), nullable=False),
     Column("detail", Text, nullable=False),
-    Column("received_unix_us", BigInteger, comment="null if it came before the store noted it"),
+    Column("received_unix_us", BigInteger),
     PrimaryKeyConstraint("agent", "run", "stream", "first", "last", "reason", "detail"),
+    Index("gaps_by_received", "received_unix_us"),
     sqlite_with_rowid=False,
 )
 
@@ -102,8 +103,10 @@ payloads = Table(
     Column("size_bytes", BigInteger, nullable=False),
     Column("source_width_px", BigInteger, nullable=False, comment="pixels its boxes are in; 0 = as encoded"),
     Column("source_height_px", BigInteger, nullable=False),
+    Column("received_unix_us", BigInteger),
     PrimaryKeyConstraint("agent", "run", "stream", "seq"),
     Index("payloads_by_sha256", "sha256"),
+    Index("payloads_by_received", "received_unix_us"),
     sqlite_with_rowid=False,
 )
 

@@ -12,7 +12,7 @@ from sqlalchemy import Table, case, false, func
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection, Dialect
 
-from cloud.store.row import KEY
+from cloud.store.key import KEY
 from cloud.store.tables import blobs, gaps, meta, payloads, records
 
 _GIVEN = (
@@ -56,22 +56,23 @@ class Prepared:
         own = order[len(names) :]
         return cls(str(compiled), tuple(order[: len(names)]), tuple(compiled.params[name] for name in own))
 
-    def run(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
+    def run(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> int:
+        """How many rows it wrote."""
         values = [(*map(row.__getitem__, self.names), *self.constants) for row in rows]
-        if values:
-            connection.exec_driver_sql(self.words, values)
+        return connection.exec_driver_sql(self.words, values).rowcount if values else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upserts:
     """`far`, `given`, `gap`: what a commit brings. `payload`: the largest of an identity stays. `blob`: seen again.
-    `meta`: the first stays."""
+    `claim`: a blob, unless there is one. `meta`: the first stays."""
 
     far: Prepared
     given: Prepared
     gap: Prepared
     payload: Prepared
     blob: Prepared
+    claim: Prepared
     meta: Prepared
 
     @classmethod
@@ -85,6 +86,7 @@ class Upserts:
             gap=Prepared.of(sql.insert(gaps).on_conflict_do_nothing(), gaps.columns.keys(), dialect),
             payload=Prepared.of(sql.payload(), payloads.columns.keys(), dialect),
             blob=Prepared.of(sql.blob(), blobs.columns.keys(), dialect),
+            claim=Prepared.of(sql.insert(blobs).on_conflict_do_nothing(), blobs.columns.keys(), dialect),
             meta=Prepared.of(sql.insert(meta).on_conflict_do_nothing(), meta.columns.keys(), dialect),
         )
 

@@ -25,7 +25,7 @@ OUTCOMES_EVERY_US = 1_000_000
 SEND_AGAIN_US = 100_000
 
 
-def _nobody() -> None:
+def nobody() -> None:
     """Nobody asked to be told."""
 
 
@@ -44,6 +44,7 @@ class Backfill:
         send: Callable[[Message], Sent],
         held: HeldRecords,
         outcomes: HeldRecords,
+        on_overdue: Callable[[], None] = nobody,
     ) -> None:
         self._store = store
         self._agent = agent
@@ -55,7 +56,7 @@ class Backfill:
         self._limits: Limits | None = None
         self._not_before_us = 0
         self.pacing = Pacing()
-        self.on_overdue: Callable[[], None] = _nobody
+        self._on_overdue = on_overdue
         self.acknowledged: set[int] = set()
         self.acknowledged_gaps: set[int] = set()
         self.unreadable: set[int] = set()
@@ -162,7 +163,7 @@ class Backfill:
         Retryable when the store cannot be read.
         """
         if self._uplink.dissolve_overdue(now_us) | self.payloads.overdue(now_us):
-            self.on_overdue()
+            self._on_overdue()
         if not self.pacing.connected:
             return None
         due_us = self._turn_records(now_us, at_once=at_once, store_fails=store_fails)

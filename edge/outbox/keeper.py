@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from edge.links.base import Sent
-from edge.outbox.backfill import OUTCOMES_EVERY_US, Backfill
+from edge.outbox.backfill import OUTCOMES_EVERY_US, Backfill, nobody
 from edge.outbox.gaps import GapRanges
 from edge.outbox.marks import Marks, interrupted
 from edge.outbox.memory import Held, Pools, key_of
@@ -52,6 +52,7 @@ class Keeper:
         send: Callable[[Message], Sent],
         grace_us: int,
         max_memory_records: int,
+        overdue: Callable[[], None] = nobody,
     ) -> None:
         self._store = store
         self._run = run
@@ -63,7 +64,12 @@ class Keeper:
         self._ranges = GapRanges()
         self._marks = Marks(run)
         self.backfill = Backfill(
-            store=store, agent=agent, send=send, held=self._held, outcomes=self._pools.outcomes
+            store=store,
+            agent=agent,
+            send=send,
+            held=self._held,
+            outcomes=self._pools.outcomes,
+            on_overdue=overdue,
         )
         self.payloads = PayloadPool(store)
         self._group = COMMIT_AT_MOST
@@ -141,8 +147,8 @@ class Keeper:
             self.commit(now_us)
         if self._backoff_us:
             self._drop_excess(now_us)
-        elif not self._held:
-            self.payloads.commit(now_us)
+        elif not self._held and self.payloads.commit(now_us):
+            self._unsynced_us = self._unsynced_us or now_us
         self._sync(now_us)
         send_us: int | None = now_us + RETRY_FIRST_US
         try:

@@ -48,14 +48,14 @@ class PayloadPool:
 
     def commit_all(self, now_us: int) -> bool:
         """Everything, at the end; False if something is left."""
-        while self._waiting and self.commit(now_us):
+        while self.commit(now_us):
             continue
         return not self._waiting
 
-    def commit(self, now_us: int) -> bool:
-        """The oldest of them, as many as make one short transaction; False when the store takes none for now."""
+    def commit(self, now_us: int) -> int:
+        """The oldest of them, as many as make one short transaction; how many, 0 also when the store takes none for now."""
         if not self._waiting or now_us < self._retry_us:
-            return not self._waiting
+            return 0
         going, size_bytes = 0, 0
         while going < len(self._waiting) and (going == 0 or size_bytes < AT_ONCE_BYTES):
             size_bytes += self._waiting[going].bytes
@@ -69,8 +69,8 @@ class PayloadPool:
         except Retryable as error:
             self._retry_us = now_us + RETRY_US
             self.last_error = str(error)
-            return False
+            return 0
         self._retry_us, self.last_error = 0, ""
         self._bytes -= sum(entry.bytes for entry in self._waiting[:going])
         del self._waiting[:going], self._at_us[:going]
-        return True
+        return going

@@ -73,7 +73,6 @@ class PayloadUplink:
         """A connection came (with what its worker takes, 0 = no payloads) or went: whatever was on its way may be lost."""
         self._payload_bytes = payload_bytes
         self._hopeless.clear()
-        self._within_us = WITHIN_US
         self._not_before_us = now_us
         self._forget_offer()
 
@@ -125,14 +124,16 @@ class PayloadUplink:
     # -- what goes --------------------------------------------------------------------------------------------
 
     def overdue(self, now_us: int) -> bool:
-        """Give up waiting for an answer that does not come, and ask again, more patiently; whether it was so."""
+        """Give up waiting for what does not come, and ask again, more patiently; whether the connection may be to blame:
+        an offer or a piece was not answered. A payload that is whole may be kept late by a slow disk."""
         due_us = self._overdue_us()
         if due_us is None or now_us < due_us:
             return False
+        silent = bool(self._pieces) or (self._offer is not None and not self._offer.answered)
         self._forget_offer()
         self._not_before_us = now_us
         self._within_us = min(2 * self._within_us, WITHIN_AT_MOST_US)
-        return True
+        return silent
 
     def due_us(self) -> int | None:
         """When `overdue` or `next` will have something to do if nothing is heard."""
@@ -158,7 +159,7 @@ class PayloadUplink:
 
     def sent(self, message: Message, now_us: int) -> int:
         """The link took it; the bytes it has on the wire, about."""
-        self._heard(now_us)
+        self._heard_us = now_us
         if isinstance(message, Have):
             return OFFER_BYTES * len(message.payloads)
         (chunk,) = message.chunks
@@ -182,6 +183,7 @@ class PayloadUplink:
 
     def _heard(self, now_us: int) -> None:
         self._heard_us = now_us
+        self._within_us = WITHIN_US
 
     def _overdue_us(self) -> int | None:
         """While something is out: an offer without an answer, pieces without an ack, wholes without one."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from edge.links.base import Sent
+from edge.outbox.backfill import nobody
 from edge.outbox.keeper import Keeper
 from edge.outbox.payload import PayloadEntry
 from edge.outbox.payload_uplink import Message
@@ -48,7 +49,7 @@ class OutboxWriter:
         clock_us: Callable[[], int],
         on_committed: Callable[[FrameId], None],
         send: Callable[[Message], Sent],
-        overdue: Callable[[], None] | None = None,
+        overdue: Callable[[], None] = nobody,
         grace_us: int = 1_000_000,
         max_memory_records: int = 4096,
     ) -> None:
@@ -61,11 +62,10 @@ class OutboxWriter:
             clock_us=clock_us,
             on_committed=on_committed,
             send=send,
+            overdue=overdue,
             grace_us=grace_us,
             max_memory_records=max_memory_records,
         )
-        if overdue is not None:
-            self._keeper.backfill.on_overdue = overdue
         self._inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._patient: list[Event] = []

@@ -4,6 +4,8 @@ Everything sent is charged, whoever sent it; a bucket may go into debt for what 
 part of a bucket is kept for what matters more: low priority stops first.
 """
 
+from collections.abc import Mapping
+
 from pipelines.result import Priority
 
 HOUR_US = 3_600_000_000
@@ -31,6 +33,18 @@ class TokenBucket:
     def spend(self, tokens: int, now_us: int) -> None:
         self._level = self.level(now_us) - tokens
 
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    @property
+    def span_us(self) -> int:
+        return self._span_us
+
+    def used(self, now_us: int) -> int:
+        """What is missing to a full bucket; more than it holds when in debt."""
+        return self._capacity - int(self.level(now_us))
+
     def left(self, *, kept_back: float, now_us: int) -> int:
         """What may be spent while the share `kept_back` of a full bucket stays."""
         return int(self.level(now_us) - kept_back * self._capacity)
@@ -48,6 +62,20 @@ class DataBudget:
         self.spent_bytes += size_bytes
         for bucket in self._buckets:
             bucket.spend(size_bytes, now_us)
+
+    def used_bytes(self, now_us: int) -> dict[int, int]:
+        """By span in µs: what was spent and is not refilled."""
+        return {bucket.span_us: bucket.used(now_us) for bucket in self._buckets}
+
+    @property
+    def smallest_bytes(self) -> int:
+        """What the smallest bucket holds when it is full; 0 without a limit."""
+        return min((bucket.capacity for bucket in self._buckets), default=0)
+
+    def resume(self, used_bytes: Mapping[int, int], now_us: int) -> None:
+        """Go on where an earlier process ended, of which `used_bytes` was the last word."""
+        for bucket in self._buckets:
+            bucket.spend(used_bytes.get(bucket.span_us, 0), now_us)
 
     def left_bytes(self, priority: Priority, now_us: int) -> int | None:
         """What a frame of `priority` may spend, None = without limit."""

@@ -109,15 +109,18 @@ class Decision:
         return self._worth(way, job, job.rung, p, fallback, near_waits=False) > 0
 
     def sample(self, job: Job, now_us: int) -> Option | None:
-        """A link that was not tried for a while, at the lowest rung; None if there is none."""
+        """A link that was not tried for a while, at the lowest rung; None if there is none. Where answers are carried
+        forward one that comes too late is of use as well."""
         if not self._timed:
             return None
         rung = job.cost.lowest
         size_bytes = job.cost.size_bytes(rung)
+        late_helps = self._settings.tracking is not None
+        remaining_us = inf if late_helps else job.answer_by_us - now_us - job.cost.encode_us(rung)
         for way in self._ways.values():
             if (
                 self.usable(way)
-                and way.sample_due(job.answer_by_us - now_us - job.cost.encode_us(rung), now_us)
+                and way.sample_due(remaining_us, now_us)
                 and way.room_bytes(job.priority, now_us) >= size_bytes
             ):
                 return Option(way.name, rung, 0.0, 0.0, size_bytes, forced=True)
@@ -172,11 +175,11 @@ class Decision:
         way.share.asked(job.key[0], job.priority, now_us)
         if way.yields(job.key[0], now_us):
             return None
-        forecast = way.forecast(now_us)
         room_bytes = way.room_bytes(job.priority, now_us)
+        forecast: Forecast | None = None
         waits = job.near is Near.RESERVED
         timed, min_p = self._timed, self._settings.min_p
-        best: tuple[int, float, int] | None = None
+        best: tuple[int, float, int, Forecast] | None = None
         best_value = floor
         crowded = False
         for most, rung, size_bytes, remaining_us, gain, price in chances:
@@ -185,6 +188,8 @@ class Decision:
             if size_bytes > room_bytes:
                 crowded = crowded or bool(way.flights)
                 continue
+            if forecast is None:
+                forecast = way.forecast(now_us)
             p = forecast.p_on_time(size_bytes, remaining_us)
             self.unlikely = self.unlikely or p < min_p
             if timed and p == 0.0:
@@ -194,12 +199,12 @@ class Decision:
                 continue
             value = self._worth(way, job, rung, p, fallback, near_waits=waits)
             if value > best_value:
-                best, best_value = (rung, p, size_bytes), value
+                best, best_value = (rung, p, size_bytes, forecast), value
         if crowded:
             way.found_short(now_us)
         if best is None:
             return None
-        rung, p, size_bytes = best
+        rung, p, size_bytes, forecast = best
         return Option(way.name, rung, best_value, p, size_bytes), forecast
 
     def _worth(

@@ -89,7 +89,7 @@ class FarWay:
         overhead_bytes = (self._under_way.waiting + 1) * FRAME_OVERHEAD_BYTES
         return min(window_bytes, budget_bytes - self._under_way.waiting_bytes - overhead_bytes)
 
-    def sample_due(self, remaining_us: int, now_us: int) -> bool:
+    def sample_due(self, remaining_us: float, now_us: int) -> bool:
         """Nothing was sent for a while: without samples a link never looks better than it did. Not while what is
         out has not crossed, or the round trip alone takes longer than a frame has; over budget a metered link is
         left to the probes."""

@@ -38,6 +38,6 @@ class Secret:
         secret = text.strip()
         if not secret:
             raise ConfigError(f"there is no {self._what}: {where} is empty or not set")
-        if not secret.isprintable() or "\n" in secret:
+        if not secret.isprintable():
             raise ConfigError(f"the {self._what} in {where} has a line break or a control character in it")
         return secret

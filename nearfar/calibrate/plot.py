@@ -6,23 +6,15 @@ One file that needs no network. plotly is imported here and nowhere else in a ca
 from collections.abc import Sequence
 from html import escape
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from nearfar.calibrate.figures import Calibration, RungFigures
 from nearfar.calibrate.rung_words import rung_words
-from pipelines.errors import ConfigError
 
 _TICKS_KB = [digit * 10**power / 10 for power in range(6) for digit in (1, 2, 3, 5, 7)]
 # Okabe and Ito's colours, told apart by colour-blind people too.
 _BLUE, _ORANGE, _GREY, _VERMILION = "#0072B2", "#E69F00", "#999999", "#D55E00"
-
-
-def check_plot() -> None:
-    """Before the measuring rather than after. Raises ConfigError without the extra."""
-    if find_spec("plotly") is None:
-        raise ConfigError("--plot needs plotly: pip install 'nearfar[report]'")
 
 
 def write_plot(found: Calibration, ladder: Sequence[RungFigures], path: Path) -> None:

@@ -79,12 +79,14 @@ class RecipeFile:
         mine, theirs = self.config, now.config
         same = now.text == self.text or (
             (mine.near and mine.near.detector),
+            (mine.near and mine.near.smaller and mine.near.smaller.input),
             mine.far,
             mine.labels,
             mine.label_map,
             [_what(rung) for rung in mine.scheduler.ladder],
         ) == (
             (theirs.near and theirs.near.detector),
+            (theirs.near and theirs.near.smaller and theirs.near.smaller.input),
             theirs.far,
             theirs.labels,
             theirs.label_map,

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from edge.scheduler_settings import rung_of
 from nearfar.calibrate.common_labels import CommonLabels
 from nearfar.calibrate.far_side import FarSide
-from nearfar.calibrate.matching import counts
 from nearfar.calibrate.rows import FarSight, Row, Sight
 from nearfar.calibrate.rung_words import rung_words
 from pipelines.codecs.base import Codec
@@ -17,6 +16,7 @@ from pipelines.codecs.kinds import CODECS, RungConfig
 from pipelines.detectors.base import Detector
 from pipelines.errors import ConfigError, Rejected
 from pipelines.frame import Picture
+from pipelines.matching import counts
 from pipelines.pictures import for_detector
 from pipelines.result import Detections
 from pipelines.runtime import monotonic_us

@@ -1,7 +1,5 @@
 """`nearfar calibrate`: what near and every rung of far are worth, measured on a clip and written into the recipe."""
 
-import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -10,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nearfar.cli import file_kind, options
+from nearfar.cli import file_kind, options, outputs
 from pipelines.errors import ConfigError
 from pipelines.units import extent
 
@@ -110,7 +108,6 @@ def command(
     from datetime import date  # noqa: PLC0415 - help stays quick
 
     from nearfar.calibrate.clips import every_nth, spread_over  # noqa: PLC0415
-    from nearfar.calibrate.plot import check_plot  # noqa: PLC0415
     from nearfar.calibrate.progress import Progress  # noqa: PLC0415
     from nearfar.calibrate.recipe_file import check_writable, read_recipe  # noqa: PLC0415
     from nearfar.calibrate.run import calibrate  # noqa: PLC0415
@@ -122,13 +119,10 @@ def command(
     recipe = read_recipe(pipeline, overrides)
     if not dry_run:
         check_writable(recipe)
-    if plot is not None:
-        check_plot()
+    outputs.check_plot(plot)
+    outputs.check_files(accuracies_to, None if json_to is None else Path(json_to))
     if accuracies_to is not None and recipe.config.near is None:
         raise ConfigError("--accuracies needs a `near` detector in the pipeline")
-    for path in (plot, accuracies_to, None if json_to in (None, "-") else Path(json_to)):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise ConfigError(f"cannot write {path}: there is no such folder")
     chosen = (
         spread_over(clips, frames=frames or DEFAULT_FRAMES)
         if every is None
@@ -193,16 +187,11 @@ def _publish(
     say(table(found, ladder))
     for note in found.notes:
         say(f"note: {note}")
-    try:
-        if json_to == "-":
-            sys.stdout.write(json.dumps(outcome.as_dict(), indent=1) + "\n")
-        elif json_to is not None:
-            Path(json_to).write_text(json.dumps(outcome.as_dict(), indent=1) + "\n", encoding="utf-8")
-        if accuracies_to is not None:
+    if json_to is not None:
+        outputs.write_json(outcome.as_dict(), json_to)
+    if accuracies_to is not None:
+        with outputs.writing(accuracies_to):
             write_accuracies(outcome.as_file(), accuracies_to)
-        if plot is not None:
+    if plot is not None:
+        with outputs.writing(plot):
             write_plot(found, ladder, plot)
-    except OSError as error:
-        if error.filename is None:  # that is our own output
-            raise
-        raise ConfigError(f"cannot write {error.filename}: {error.strerror}") from error

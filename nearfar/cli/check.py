@@ -8,7 +8,8 @@ import click
 from cloud.config import LISTENERS, WorkerConfig, load_worker
 from cloud.store.kinds import STORES
 from edge.capture.kinds import SOURCES
-from edge.config import PipelineConfig, load_pipeline, warnings
+from edge.config import PipelineConfig, load_pipeline
+from edge.config_warnings import warnings
 from edge.links.kinds import LINKS, LinkConfig
 from edge.sinks.kinds import SINKS
 from nearfar.agent_page import need_metrics

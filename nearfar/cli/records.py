@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearfar.cli import outputs
 from nearfar.records import shape
 from nearfar.records.moment import moment_us
 from pipelines.errors import ConfigError
@@ -54,14 +55,17 @@ _SCORE = click.FloatRange(0, 1)
     "--since",
     "since_us",
     type=Moment(),
-    help="Captured then or later: 2026-11-30, 2026-11-30T14:05, or 2h for two hours ago.",
+    help="Captured then or later (arrived, where the gateway did not know the time, and for --gaps): 2026-11-30, "
+    "2026-11-30T14:05, or 2h for two hours ago.",
 )
-@click.option("--until", "until_us", type=Moment(), help="Captured before then.")
+@click.option("--until", "until_us", type=Moment(), help="The same, before then.")
 @click.option("--by", type=click.Choice([who.value for who in AnsweredBy]), help="Who gave the answer.")
 @click.option("--label", help="With a box of this label.")
 @click.option("--score-above", type=_SCORE, help="With a box of a higher score.")
 @click.option("--score-below", type=_SCORE, help="With a box of a lower score.")
-@click.option("--disagree", is_flag=True, help="Near and far both answered, and saw different things.")
+@click.option(
+    "--disagree", is_flag=True, help="Far saw what near or the tracker did not say, or the other way round."
+)
 @click.option("--gaps", is_flag=True, help="The gap ledger: frames without a record, and why.")
 @click.option(
     "--hard",
@@ -88,11 +92,13 @@ _SCORE = click.FloatRange(0, 1)
     type=click.Choice(["table", "jsonl", "csv"]),
     default="table",
     show_default=True,
-    help="jsonl and csv are in the order of identities, and whole.",
+    help="The table has the newest first; jsonl and csv are in the order of identities, and have every field.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format jsonl.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), help=f"Rows to show; the table shows the newest {_SHOWN}."
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"Rows to show, or pictures with --hard. Default: all; the newest {_SHOWN} in the table of records.",
 )
 def command(
     *,
@@ -112,6 +118,8 @@ def command(
     """
     if gaps and hard:
         raise ConfigError("--gaps and --hard are two questions; ask one at a time")
+    if payloads is not None and hard is None:
+        raise ConfigError("--payloads says where the pictures for --hard are; it goes with --hard OUT_DIR")
     from cloud.store.query import Query  # noqa: PLC0415 - SQLAlchemy loads only when a store is read
     from cloud.store.records import open_store  # noqa: PLC0415
 
@@ -205,15 +213,19 @@ def _write_hard(
     unusable: list[str] = []
     folder = CocoFolder(out, PayloadFolder(pictures), left_out=unusable.append)
     tally: dict[str, int] = {}
-    for row in store.rows(query, newest_first=True):
-        if len(folder) == limit:
-            break
-        why = why_hard(row, unsure_below=unsure_below)
-        if why and folder.add(row, why):
-            for name in why:
-                tally[name] = tally.get(name, 0) + 1
-    folder.finish()
+    with outputs.writing(out):
+        for row in store.rows(query, newest_first=True):
+            if len(folder) == limit:
+                break
+            why = why_hard(row, unsure_below=unsure_below)
+            if why and folder.add(row, why):
+                for name in why:
+                    tally[name] = tally.get(name, 0) + 1
+        folder.finish()
     reasons = ", ".join(f"{name} {count}" for name, count in tally.items())
     print(f"{out}: {len(folder)} pictures" + (f" ({reasons})" if reasons else ""))
     if unusable:
-        print(f"{len(unusable)} pictures could not be used; the first: {unusable[0]}", file=sys.stderr)
+        print(
+            f"{len(unusable)} pictures could not be used; the first: {shape.plain(unusable[0])}",
+            file=sys.stderr,
+        )

@@ -1,14 +1,12 @@
 """`nearfar simulate`: the scheduler in virtual time over recorded links."""
 
-import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from nearfar.cli import options
+from nearfar.cli import options, outputs
 from pipelines.errors import ConfigError
 from pipelines.units import duration
 
@@ -131,6 +129,8 @@ def command(
     from nearfar.simulation.summary import Summary  # noqa: PLC0415
     from nearfar.simulation.traces import read_trace  # noqa: PLC0415
 
+    outputs.check_files(None if json_to is None else Path(json_to))
+    outputs.check_plot(plot)
     config = load_pipeline(pipeline, overrides)
     accuracies = None if accuracies_file is None else read_accuracies(accuracies_file)
     assumed = Assumed(frames=frames, seed=seed, fps=fps, near_us=near_time, worker_us=worker_time)
@@ -161,15 +161,13 @@ def command(
                 _explain(setup, policies or setup.policies, echo=click.echo)
             click.echo()
     if json_to is not None:
-        text = json.dumps({"runs": [summary.as_dict() for summary in found], "gap_closed": closed}, indent=1)
-        if json_to == "-":
-            sys.stdout.write(text + "\n")
-        else:
-            Path(json_to).write_text(text + "\n", encoding="utf-8")
+        runs = [summary.as_dict() for summary in found]
+        outputs.write_json({"runs": runs, "gap_closed": closed}, json_to)
     if plot is not None:
         from nearfar.simulation.plot import write_plot  # noqa: PLC0415
 
-        write_plot(found, plot)
+        with outputs.writing(plot):
+            write_plot(found, plot)
 
 
 def _headline(name: str, described: str, frames: int, fps: float, seed: int) -> str:

@@ -98,8 +98,11 @@ def _accord(welcomes: Mapping[str, Welcome]) -> Iterator[Finding]:
         words = accord.about_store(welcome)
         if not words and welcome.models:
             words = accord.about_model(name, welcome.models[0])
-            accord.joined(name, welcome.models[0])
-        if words:
+        if not words:
+            accord.relies_on(welcome)
+            if welcome.models:
+                accord.joined(name, welcome.models[0])
+        else:
             against.append(f"link {name}: {words.partition(':')[0]}")
     if against:
         advice = "an agent uses the first of them alone: give all workers one store.url and one model"

@@ -4,7 +4,7 @@
     OUT_DIR/annotations.json    COCO: images, annotations in pixels of these pictures, categories
 
 Each content appears once. File names come from the content, never from what a gateway called something. A picture
-that is missing or damaged is told and left out.
+that is missing, damaged, or larger decoded than a worker's limits allow is told and left out.
 """
 
 import json
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from cloud.store.row import RecordRow
 
 _AS_THEY_CAME = {"jpeg": "jpg", "png": "png"}
-_LARGEST_PX = 1 << 28
 
 
 class CocoFolder:
@@ -127,12 +126,14 @@ class CocoFolder:
         ending = _AS_THEY_CAME.get(ref.encoding.codec)
         if ending is not None:
             return data, ending
+        from cloud.limits import ServiceLimits  # noqa: PLC0415
         from pipelines.codecs.base import PictureLimits  # noqa: PLC0415 - OpenCV loads only where a picture is decoded
         from pipelines.codecs.kinds import CODECS  # noqa: PLC0415
         from pipelines.codecs.png import PngCodec  # noqa: PLC0415
 
         if ref.encoding.codec not in {kind.name for kind in CODECS}:
             raise Rejected(f"codec {ref.encoding.codec!r} is not one of this version")
-        limits = PictureLimits(pixels=_LARGEST_PX, decoded_bytes=8 * _LARGEST_PX)
+        most = ServiceLimits()  # a file on a disk is trusted no more than what comes over a link
+        limits = PictureLimits(pixels=most.pixels, decoded_bytes=most.decompressed_bytes)
         picture = CODECS[ref.encoding.codec].resolve()().decode(data, ref.encoding, limits)
         return PngCodec().encode(picture, quality=0)[0], "png"

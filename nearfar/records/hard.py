@@ -2,24 +2,21 @@
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from pipelines.agreement import disagree
-from pipelines.result import AnsweredBy
+from pipelines import hard
+from pipelines.result import AnsweredBy, Priority
 
 if TYPE_CHECKING:
     from cloud.store.row import RecordRow
 
 
 def why_hard(row: "RecordRow", *, unsure_below: float) -> tuple[str, ...]:
-    """`disagree`: near (or the tracker) and far saw different things; `unsure`: a box with a score below; `missed`:
-    nobody answered in time; `high_priority`. Empty: nothing to look at."""
-    best = row.best
-    given = None if row.answered_by is AnsweredBy.FAR else row.detections
-    reasons = {
-        "disagree": disagree(given, row.far_detections),
-        "unsure": best is not None and bool(np.any(best.scores < unsure_below)),
-        "missed": row.answered_by is AnsweredBy.MISSED,
-        "high_priority": row.priority == "high",
-    }
-    return tuple(name for name, holds in reasons.items() if holds)
+    """The reasons of `pipelines.hard.why_hard`; empty: nothing to look at."""
+    by_far = row.answered_by is AnsweredBy.FAR
+    return hard.why_hard(
+        given=None if by_far and row.far_detections is not None else row.detections,
+        far=row.far_detections,
+        priority=Priority.HIGH if row.priority == Priority.HIGH.value else Priority.NORMAL,
+        late=row.late_far,
+        missed=row.answered_by is AnsweredBy.MISSED,
+        unsure_below=unsure_below,
+    )

@@ -1,4 +1,7 @@
-"""Records and gaps as lines: a table for people, JSON lines and CSV for programs. Written as they are read."""
+"""Records and gaps as lines: a table for people, JSON lines and CSV for programs. Written as they are read.
+
+Names and details come from gateways: nothing in them commands a terminal, or is a formula in a spreadsheet.
+"""
 
 import csv
 import json
@@ -41,15 +44,23 @@ CSV_FIELDS = (
 )
 
 
+_FORMULA = ("=", "+", "-", "@", "\t")
+
+
+def plain(text: str) -> str:
+    """Fit for a terminal: what does not print is written as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def table(rows: Iterable["RecordRow"]) -> Iterator[str]:
     yield _LINE.format("agent", "run", "stream", "seq", "by", "status", "ms", "on", "best detections")
     for row in rows:
         best = row.best
         seen = "-" if best is None else str(len(best))
         yield _LINE.format(
-            row.id.agent,
+            plain(row.id.agent),
             row.id.run.hex()[:8],
-            row.id.stream,
+            plain(row.id.stream),
             row.id.seq,
             row.answered_by.value if row.answered_by else "?",
             row.status or "?",
@@ -64,8 +75,8 @@ def gap_table(found: Iterable[tuple[str, Gap]]) -> Iterator[str]:
     for agent, gap in found:
         frames = f"{gap.first}..{gap.last}"
         yield _GAP.format(
-            *(agent, gap.run.hex()[:8], gap.stream, frames),
-            *(gap.last - gap.first + 1, gap.reason.value, gap.detail),
+            *(plain(agent), gap.run.hex()[:8], plain(gap.stream), frames),
+            *(gap.last - gap.first + 1, gap.reason.value, plain(gap.detail)),
         ).rstrip()
 
 
@@ -78,20 +89,30 @@ def gap_json_lines(found: Iterable[tuple[str, Gap]]) -> Iterator[str]:
 
 
 def write_csv(rows: Iterable["RecordRow"], out: TextIO) -> None:
-    """One line per record; what is a list in JSON is counted here."""
-    writer = csv.DictWriter(out, CSV_FIELDS, extrasaction="ignore", lineterminator="\n")
+    """One line per record; what is a list in JSON is counted here. Text that begins like a formula gets a ' before it."""
+    writer = csv.DictWriter(out, CSV_FIELDS, lineterminator="\n")
     writer.writeheader()
     for row in rows:
         ref = row.payload
         payload = {} if ref is None else {f"payload_{name}": v for name, v in ref.as_dict().items()}
-        writer.writerow({**row.as_dict(), **_boxes(row.best), **payload})
+        values = {**row.as_dict(), **_boxes(row.best), **payload}
+        writer.writerow({name: _no_formula(values.get(name, "")) for name in CSV_FIELDS})
 
 
 def write_gap_csv(found: Iterable[tuple[str, Gap]], out: TextIO) -> None:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("agent", "run", "stream", "first", "last", "reason", "detail"))
     for agent, gap in found:
-        writer.writerow(_gap_values(agent, gap).values())
+        writer.writerow(map(_no_formula, _gap_values(agent, gap).values()))
+
+
+def _no_formula(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    text = value.replace(
+        "\r", "\\r"
+    )  # the csv module leaves it bare, and readers take it for the end of the line
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _gap_values(agent: str, gap: Gap) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 on time = near or far, status ok, released by the deadline, of all captured. F1 counts a late or missing answer as
 nothing seen. Staleness = release − capture of what was answered. A bad span is one of at least a second in which no
 frame could have come back in time even alone on the link and at the lowest rung; time to fall back runs from its
-start to the last frame still sent for an answer, time to far again from its end to the next far answer.
+start to the last frame still sent for an answer, time to far again from its end to the next far answer on time.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from nearfar.simulation.accuracies import Scores
 from nearfar.simulation.far_side import HEAD_BYTES, RESULT_BYTES
 from nearfar.simulation.outcome import FrameEnd, Outcome
 from nearfar.simulation.scenario import Scenario, World
+from nearfar.simulation.transitions import far_again
 from pipelines.result import AnsweredBy
 from pipelines.windows import quantile
 
@@ -70,7 +71,7 @@ def summarise(outcome: Outcome, scenario: Scenario) -> Summary:
     share = {by: sum(end.by is by for end in ends) / captured for by in AnsweredBy}
     ages_ms = sorted((end.released_us - end.captured_us) / 1000 for end in ends if end.by is not None)
     spans = bad_spans(scenario)
-    fall_back, far_again = _transitions(outcome, spans)
+    fall_back, again = _transitions(outcome, spans)
     bins, error = calibration(outcome)
     return Summary(
         policy=outcome.policy,
@@ -95,7 +96,7 @@ def summarise(outcome: Outcome, scenario: Scenario) -> Summary:
         staleness_p95_ms=quantile(ages_ms, 0.95) if ages_ms else 0.0,
         bad_spans=len(spans),
         fall_back_ms=_mean_ms(fall_back),
-        far_again_ms=_mean_ms(far_again),
+        far_again_ms=_mean_ms(again),
         p_error=error,
         calibration=bins,
     )
@@ -177,17 +178,13 @@ def _back_us(link: int, scenario: Scenario, start_us: int, size_bytes: int, work
 
 def _transitions(outcome: Outcome, spans: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
     """µs until the last frame sent in each bad span, and from its end to the next far answer."""
-    far_us = sorted(end.released_us for end in outcome.ends.values() if end.by is AnsweredBy.FAR)
+    far_us = sorted(e.released_us for e in outcome.ends.values() if e.by is AnsweredBy.FAR and e.on_time)
     live_us = [sent.at_us for sent in outcome.sent if not sent.probe]
-    fall_back, far_again = [], []
-    for i, (start_us, end_us) in enumerate(spans):
+    fall_back = []
+    for start_us, end_us in spans:
         inside = [at_us for at_us in live_us if start_us <= at_us < end_us]
         fall_back.append(max(inside) - start_us if inside else 0)
-        until_us = spans[i + 1][0] if i + 1 < len(spans) else 1 << 62
-        first = next((at_us for at_us in far_us if end_us <= at_us < until_us), None)
-        if first is not None:
-            far_again.append(first - end_us)
-    return fall_back, far_again
+    return fall_back, [again_us for again_us in far_again(far_us, spans) if again_us is not None]
 
 
 def _mean_ms(values_us: Sequence[int]) -> float | None:

@@ -36,7 +36,8 @@ class Tracker(Protocol):
     def from_config(cls, config: Any) -> Self: ...
 
     def see(self, seq: int, picture: Picture, *, captured_us: int, oldest: int) -> None:
-        """A frame was accepted. `oldest`: no frame before it will be asked for any more; the picture is not kept."""
+        """A frame was accepted. `oldest`: no frame before it will be asked for any more; the picture is not kept.
+        Raises Rejected for a picture it cannot look at: nothing is carried to or from that frame."""
         ...
 
     def rebase(self, base: Base) -> None:

@@ -62,7 +62,7 @@ class FlowTracker:
     def __init__(self, *, max_age: int) -> None:
         self._max_age = max_age
         self._pictures = SmallPictures()
-        self._bases: dict[int, Base] = {}
+        self._bases: dict[int, Base] = {}  # of pictures that are kept, so as bounded as they are
         self._path: _Path | None = None
 
     @classmethod
@@ -70,11 +70,12 @@ class FlowTracker:
         return cls(max_age=config.max_age)
 
     def see(self, seq: int, picture: Picture, *, captured_us: int, oldest: int) -> None:
-        forgotten = oldest - self._max_age
-        self._pictures.forget_before(forgotten)
-        for old in [base for base in self._bases if base < forgotten]:
-            del self._bases[old]
-        self._pictures.put(seq, picture, captured_us=captured_us)
+        self._pictures.forget_before(oldest - self._max_age)
+        try:
+            self._pictures.put(seq, picture, captured_us=captured_us)
+        finally:
+            for old in [base for base in self._bases if self._pictures.get(base) is None]:
+                del self._bases[old]
 
     def rebase(self, base: Base) -> None:
         known = self._bases.get(base.seq)

@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.errors import Rejected
 from pipelines.frame import Picture
 from pipelines.pictures import contrast, stretched
 
@@ -43,12 +44,17 @@ class SmallPictures:
         return iter(self._kept)
 
     def put(self, seq: int, picture: Picture, *, captured_us: int) -> None:
-        """`seq` rises from call to call."""
+        """`seq` rises from call to call. Raises Rejected for what is no picture in gray or BGR."""
         height, width = picture.shape[:2]
-        size = (min(width, WIDTH_PX), max(1, round(height * min(1.0, WIDTH_PX / width))))
-        small = cv2.resize(picture, size, interpolation=cv2.INTER_LINEAR)
-        if small.ndim == 3:
-            small = cv2.cvtColor(small, cv2.COLOR_BGR2GRAY)
+        try:
+            size = (min(width, WIDTH_PX), max(1, round(height * min(1.0, WIDTH_PX / width))))
+            small = cv2.resize(picture, size, interpolation=cv2.INTER_LINEAR)
+            if small.ndim == 3:
+                small = cv2.cvtColor(small, cv2.COLOR_BGR2GRAY)
+        except (cv2.error, ZeroDivisionError) as error:
+            raise Rejected(
+                f"a picture of shape {picture.shape} and {picture.dtype} cannot be tracked: it is neither gray nor BGR"
+            ) from error
         gray: NDArray[Any] = np.asarray(small, picture.dtype)
         self._kept[seq] = Small(gray, (size[0] / width, size[1] / height), captured_us)
         if len(self._kept) > MOST:

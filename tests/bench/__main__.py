@@ -1,6 +1,7 @@
 """Runs every benchmark and rewrites the tables of docs/benchmarks.md.
 
-`scenarios` takes hours, root and a quiet machine: it runs apart, and `--scenarios RUNS` only writes its table.
+`scenarios` takes hours, root and a quiet machine, `simulate` an hour and recorded links: they run apart, and `--scenarios
+RUNS` and `--simulate REPORT` only write their tables.
 """
 
 import argparse
@@ -67,19 +68,32 @@ def write_scenarios(runs: Path) -> None:
     from tests.bench.scenarios import report  # noqa: PLC0415 - nothing else here needs what it loads
     from tests.bench.scenarios.results import Results  # noqa: PLC0415
 
+    _write("scenarios", report.markdown(Results(runs)))
+
+
+def _write(name: str, text: str) -> None:
     page = PAGE.read_text()
-    if without_place(page, ("scenarios",)):
-        sys.exit(f"{PAGE} has no place for scenarios")
-    PAGE.write_text(replace_table(page, "scenarios", report.markdown(Results(runs))))
+    if without_place(page, (name,)):
+        sys.exit(f"{PAGE} has no place for {name}")
+    PAGE.write_text(replace_table(page, name, text))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--scenarios", type=Path, metavar="RUNS", help="only write the table of these runs")
+    parser.add_argument(
+        "--simulate",
+        type=Path,
+        metavar="REPORT",
+        help="only write the table of this report of tests.bench.simulate",
+    )
     arguments = parser.parse_args()
     if arguments.scenarios is not None:
         write_scenarios(arguments.scenarios)
+        return
+    if arguments.simulate is not None:
+        _write("simulate", table(json.loads(arguments.simulate.read_text())))
         return
     failed = []
     page = PAGE.read_text()

@@ -244,3 +244,30 @@ def test_old_records_go_with_their_pictures_and_gaps_and_young_ones_stay(
     assert retention.prune(400).records == 0
     assert Retention(store, None).prune(500).records == 1
     assert kept(store) == {}
+
+
+def test_a_picture_whose_record_never_came_goes_when_it_is_old(
+    store: RecordStore, payloads: Payloads
+) -> None:
+    payloads.commit([payload(1, picture(1))], now_unix_us=100)
+    payloads.commit([payload(2, picture(2))], now_unix_us=500)
+    record(store, 3, now_unix_us=500)
+    payloads.commit([payload(3, picture(3))], now_unix_us=100)
+    Retention(store, payloads).prune(400)
+    assert files(payloads) == {content_hash(picture(2)), content_hash(picture(3))}
+    assert payloads.refs([payload(1, b"").id]) == []
+
+
+def test_the_size_of_a_content_is_what_is_held_not_what_somebody_says(
+    store: RecordStore, payloads: Payloads
+) -> None:
+    record(store, 1, 2)
+    payloads.commit([payload(1, b"larger than it"), payload(2, b"small")], now_unix_us=1)
+    identity, _ = offer(1, b"")
+    _, small = offer(2, b"small")
+    boasting = replace(small, encoding=replace(small.encoding, body_bytes=900))
+    assert payloads.settle([(identity, boasting)]) == []
+    assert [payloads.read(ref.sha256) for ref in payloads.refs([identity])] == [b"larger than it"]
+    third, _ = offer(3, b"")
+    assert payloads.settle([(third, boasting)]) == []
+    assert [ref.encoding.body_bytes for ref in payloads.refs([third])] == [5]

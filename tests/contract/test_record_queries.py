@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -108,6 +109,7 @@ ASKED = {
     ("--agent", "other"): [5],
     ("--stream", "yard"): [4],
     ("--run", "0001"): [1, 2, 3, 4, 5],
+    ("--run", "000102030405060708090A"): [1, 2, 3, 4, 5],
     ("--run", "0"): [1, 2, 3, 4, 5, 6],
     ("--run", "%"): [],
     ("--by", "near"): [1, 4, 5],
@@ -186,6 +188,7 @@ def test_the_gap_ledger_explains_missing_frames(ask: Ask) -> None:
     [
         (["--gaps", "--by", "near"], "gaps have no answers"),
         (["--gaps", "--hard", "x"], "two questions"),
+        (["--payloads", "x"], "goes with --hard"),
         (["--since", "yesterday"], "must be a moment like 2026-11-30"),
         (["--hard", "x"], "no worker of this store keeps pictures"),
         (["--hard", "x", "--payloads", "/nowhere"], "there is no payload folder at /nowhere"),
@@ -233,7 +236,7 @@ def test_hard_examples_are_a_folder_of_pictures_with_the_answers_as_pre_labels(
     assert {seq: image["nearfar"]["why"] for seq, image in by_seq.items()} == {
         2: ["unsure"],
         3: ["missed"],
-        4: ["disagree"],
+        4: ["disagree", "late"],
     }
     for seq, image in by_seq.items():
         picture = cv2.imread(str(tmp_path / "out" / "images" / image["file_name"]))
@@ -253,7 +256,7 @@ def test_hard_examples_are_a_folder_of_pictures_with_the_answers_as_pre_labels(
 def test_hard_examples_are_chosen_by_conditions_limit_and_score(
     ask: Ask, pictures: Payloads, tmp_path: Path
 ) -> None:
-    assert "1 pictures (disagree 1)" in ask("--hard", str(tmp_path / "a"), "--stream", "yard")
+    assert "1 pictures (disagree 1, late 1)" in ask("--hard", str(tmp_path / "a"), "--stream", "yard")
     assert "1 pictures" in ask("--hard", str(tmp_path / "b"), "--limit", "1")
     assert "unsure 4" in ask("--hard", str(tmp_path / "c"), "--unsure-below", "0.95")
     assert "0 pictures" in ask("--hard", str(tmp_path / "d"), "--label", "cat")
@@ -279,3 +282,26 @@ def test_a_folder_with_something_in_it_is_never_written_to(
     (tmp_path / "full" / "labels.txt").write_text("a day's work")
     assert "is there already" in ask("--hard", str(tmp_path / "full"), code=2)
     assert [p.name for p in (tmp_path / "full").iterdir()] == ["labels.txt"]
+
+
+def test_a_picture_larger_decoded_than_a_worker_takes_is_left_out(
+    ask: Ask, pictures: Payloads, tmp_path: Path
+) -> None:
+    (ref,) = pictures.refs([FrameId("gw", RUN, "door", 3)])
+    huge = replace(ref.encoding, width_px=50_000, height_px=50_000)
+    pictures.settle([(FrameId("gw", RUN, "door", 7), replace(ref, encoding=huge))])
+    missed = record(7, AnsweredBy.MISSED, None)
+    pictures._store.commit(given=[missed], now_unix_us=NOON_UNIX_US)
+    assert "0 pictures" in ask(
+        "--hard", str(tmp_path / "out"), "--by", "missed", "--since", "2025-11-30T12:00:07Z"
+    )
+
+
+def test_a_disk_that_fills_up_while_examples_are_written_is_said_in_words(
+    ask: Ask, pictures: Payloads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert "No space left on device" in ask("--hard", str(tmp_path / "out"), code=2)

@@ -1,5 +1,6 @@
 """What every tracker promises, whatever it looks at; one built of its configuration as a recipe would."""
 
+import re
 from typing import Any
 
 import cv2
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pipelines.errors import Rejected
 from pipelines.registry import Kind
 from pipelines.result import Detections
 from pipelines.trackers.base import Base, Tracker
@@ -98,3 +100,25 @@ def test_one_picture_after_another_of_any_size_and_depth_is_taken(tracker: Track
         tracker.rebase(said(seq - 1))
         carried = tracker.carry(seq)
         assert carried is None or len(carried.detections) == 0
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        np.zeros((24, 32, 2), np.uint8),
+        np.zeros((24, 32, 5), np.uint8),
+        np.zeros((0, 32, 3), np.uint8),
+        np.zeros((24, 0), np.uint8),
+        np.zeros((24, 32, 3), np.int64),
+    ],
+    ids=lambda picture: f"{picture.shape}-{picture.dtype}",
+)
+def test_a_picture_it_cannot_look_at_is_rejected_with_its_shape_and_hurts_no_other(
+    tracker: Tracker, picture: NDArray[Any]
+) -> None:
+    tracker.rebase(said(8))
+    with pytest.raises(Rejected, match=re.escape(f"shape {picture.shape}")):
+        tracker.see(9, picture, captured_us=900_000, oldest=1)
+    tracker.see(10, shown(10), captured_us=1_000_000, oldest=1)
+    assert tracker.carry(9) is None
+    assert tracker.carry(10) is not None

@@ -4,6 +4,8 @@ import re
 import subprocess
 import sys
 import threading
+from functools import partial
+from pathlib import Path
 
 import paho.mqtt.client as mqtt
 import pytest
@@ -44,6 +46,10 @@ def mqtt_sink(tmp_path):
     yield make
     for one in made:
         one.close()
+
+
+def _said_in(heard: Path, words: str) -> re.Match[str] | None:
+    return re.search(words, heard.read_text())
 
 
 def give(made, *seqs):
@@ -219,7 +225,7 @@ def test_its_client_id_and_keep_alive_are_what_the_file_says(tmp_path):
             assert made.tend()
             made.close()
         for words in (r" as plant-7 \(.*k20", r" as nearfar-gw-mqtt \(.*k15"):
-            eventually(lambda words=words: re.search(words, heard.read_text()), what=words)
+            eventually(partial(_said_in, heard, words), what=words)
 
 
 @pytest.mark.parametrize("trouble", [ValueError("no room"), RuntimeError("a bug"), OSError("gone")])
@@ -248,7 +254,7 @@ def test_what_our_own_client_refuses_to_send_is_said_as_what_it_is(broker, tmp_p
 
     def full(*_, **__):
         info = mqtt.MQTTMessageInfo(1)
-        info.rc = mqtt.MQTTErrorCode.MQTT_ERR_QUEUE_SIZE
+        info.rc = mqtt.MQTT_ERR_QUEUE_SIZE
         return info
 
     monkeypatch.setattr(mqtt.Client, "publish", full)

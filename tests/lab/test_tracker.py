@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 import pytest
 
-from nearfar.calibrate.matching import counts
 from pipelines.detectors.yolox import Yolox
+from pipelines.matching import counts
 from pipelines.result import Detections
 from pipelines.trackers.base import Base
 from pipelines.trackers.flow import FlowTracker

@@ -1,5 +1,6 @@
 """Outbox stores, records and a scripted cloud for tests; time is a number they move themselves."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -121,9 +122,14 @@ class Desk:
             send=self.cloud.send,
             grace_us=SECOND,
             max_memory_records=max_memory_records,
+            overdue=self._overdue,
         )
+        self.overdue: Callable[[], object] = int  # what is done when a batch is overdue
         self.keeper.open(self.now_us)
         self.turns = 0
+
+    def _overdue(self) -> None:
+        self.overdue()
 
     def turn(self) -> int:
         self.turns += 1

@@ -101,6 +101,7 @@ class House:
         self.uploads.acknowledge(group)
 
     def _start_gateway(self) -> None:
+        self.overdue_us: list[int] = []  # when a connection was taken for dead
         self.outbox = SqliteOutbox(self.root / "outbox.db")
         self.keeper = Keeper(
             store=self.outbox,
@@ -111,6 +112,7 @@ class House:
             send=self._send,
             grace_us=SECOND,
             max_memory_records=100,
+            overdue=lambda: self.overdue_us.append(self.now_us),
         )
         self.keeper.open(self.now_us)
 

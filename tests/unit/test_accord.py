@@ -16,10 +16,20 @@ LARGE = replace(NANO, name="large", sha256="cd" * 32)
 def test_every_worker_must_write_into_the_store_of_the_first() -> None:
     accord = Accord()
     assert accord.about_store(WELCOME) == ""
+    accord.relies_on(WELCOME)
     said = accord.about_store(replace(WELCOME, store_id="another"))
     assert "store another, the first one in store" in said
     assert "one store.url" in said
     assert accord.about_store(WELCOME) == ""
+
+
+def test_a_worker_that_is_not_used_decides_on_no_store() -> None:
+    accord = Accord()
+    assert accord.about_store(replace(WELCOME, store_id="of a worker that was refused")) == ""
+    assert accord.about_store(WELCOME) == ""
+    accord.relies_on(WELCOME)
+    assert accord.about_store(WELCOME) == ""
+    assert accord.about_store(replace(WELCOME, store_id="of a worker that was refused"))
 
 
 def test_a_worker_whose_model_has_another_name_is_not_used_beside_the_others() -> None:
@@ -60,6 +70,6 @@ def test_pictures_are_made_for_the_largest_input_at_hand() -> None:
     accord.joined("lte", replace(NANO, input_width_px=640, input_height_px=384))
     assert accord.input_px == (640, 384)
     accord.left("lte")
-    assert accord.input_px == (640, 384), "a moment without it makes no frame smaller"
-    accord.joined("cable", NANO)
     assert accord.input_px == (320, 320)
+    accord.left("cable")
+    assert accord.input_px == (320, 320), "the last one, while there is none"

@@ -12,7 +12,8 @@ from edge.archive.archivist import Archivist
 from edge.archive.assembly import build_archivist, rule_of
 from edge.archive.ring import AroundRing
 from edge.archive.rules import UplinkRules, Verdict
-from edge.config import load_pipeline, warnings
+from edge.config import load_pipeline
+from edge.config_warnings import warnings
 from edge.outbox.payload import PayloadEntry
 from edge.uplink_config import UplinkConfig
 from pipelines.codecs.jpeg import JpegCodec

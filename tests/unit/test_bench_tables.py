@@ -1,11 +1,12 @@
 """The benchmarks' page: every table goes to its place, and a page without the place is told before anything runs."""
 
+import json
 import subprocess
 import sys
 
 import pytest
 
-from tests.bench.__main__ import BEGIN, BENCHMARKS, END, replace_table, without_place
+from tests.bench.__main__ import BEGIN, BENCHMARKS, END, main, replace_table, without_place
 
 
 def a_page(*names: str) -> str:
@@ -54,3 +55,20 @@ def test_a_run_that_could_not_be_written_down_is_not_begun(tmp_path):
     assert done.returncode == 1
     assert "docs/benchmarks.md has no place for overhead, scheduler_cost" in done.stderr
     assert BEGIN.format("camera") in done.stderr
+
+
+def test_the_table_of_a_report_made_apart_goes_to_its_place(tmp_path, monkeypatch):
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "benchmarks.md"
+    page.write_text(a_page("simulate", "demo"))
+    made = {
+        "bars": {"F1": {"want": ">= 0.5", "got": 0.6, "ok": True}},
+        "machine": {"cores": 2},
+        "figures": {},
+    }
+    (tmp_path / "report.json").write_text(json.dumps(made))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["bench", "--simulate", "report.json"])
+    main()
+    assert "| F1 | ≥ 0.5 | 0.6 | ok |" in page.read_text()
+    assert "old demo" in page.read_text()

@@ -1,10 +1,11 @@
 """Which link carries the backfill: unmetered and in budget first, moved without bringing anything up twice."""
 
+import threading
 from typing import Any
 
 import pytest
 
-from edge.bulk_way import LEAVE_WITHIN_US, MESSAGE_OVERHEAD_BYTES, STEADY_US, BulkWay
+from edge.bulk_way import LEAVE_WITHIN_US, STEADY_US, BulkWay
 from edge.link_sight import LinkSight
 from edge.links.base import Sent
 from protos.wire.bulk import BulkBatch
@@ -174,16 +175,54 @@ def test_with_every_data_budget_spent_it_waits_and_goes_on_when_one_refills() ->
     assert way.told[-1] == (True, LIMITS)
 
 
-def test_each_link_pays_for_what_it_carried_once() -> None:
+def test_a_link_that_is_slow_to_take_a_batch_holds_up_nobody_who_decides() -> None:
     way = Way("cable", "lte")
     way.up("cable", "lte")
-    way.send()
-    way.links["cable"].answer = Sent.FULL
-    assert way.send() is Sent.FULL
-    way.bulk.lost("cable", way.now_us)
-    way.send()
-    way.send()
-    bill = way.bulk.take_bill()
-    assert bill["lte"] == 2 * bill["cable"]
-    assert 100 + MESSAGE_OVERHEAD_BYTES <= bill["cable"] <= 130 + MESSAGE_OVERHEAD_BYTES
-    assert way.bulk.take_bill() == {}
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slow(message: BulkBatch, *, lane: Lane) -> Sent:
+        entered.set()
+        assert go_on.wait(10)
+        return Sent.ACCEPTED
+
+    way.links["cable"].send = slow  # type: ignore[method-assign]
+    sender = threading.Thread(target=way.send)
+
+    def decide() -> None:
+        way.bulk.settled((7,), way.now_us)
+        way.bulk.lost("cable", way.now_us)
+
+    decider = threading.Thread(target=decide)
+    sender.start()
+    assert entered.wait(5)
+    decider.start()
+    decider.join(5)
+    waits = decider.is_alive()
+    go_on.set()
+    sender.join()
+    decider.join()
+    assert not waits
+    assert way.bulk.current == "lte"
+    assert "0 batches out" in repr(way.bulk), "what went the earlier way is not waited for on this one"
+
+
+def test_a_batch_that_is_acknowledged_before_its_send_returns_is_not_waited_for() -> None:
+    way = Way("cable")
+    way.up("cable")
+
+    def quick(message: BulkBatch, *, lane: Lane) -> Sent:
+        way.bulk.settled((message.batch,), way.now_us)
+        return Sent.ACCEPTED
+
+    way.links["cable"].send = quick  # type: ignore[method-assign]
+    assert way.send() is Sent.ACCEPTED
+    assert "0 batches out" in repr(way.bulk)
+
+
+@pytest.mark.parametrize("sent", [Sent.FULL, Sent.DOWN, Sent.TOO_LARGE])
+def test_a_batch_the_link_did_not_take_is_not_waited_for(sent: Sent) -> None:
+    way = Way("cable")
+    way.up("cable")
+    way.links["cable"].answer = sent
+    assert way.send() is sent
+    assert "0 batches out" in repr(way.bulk)

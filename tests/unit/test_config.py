@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from cloud.config import WorkerConfig, load_worker
-from edge.config import PipelineConfig, load_pipeline, warnings
+from edge.config import PipelineConfig, load_pipeline
+from edge.config_warnings import warnings
 from pipelines.errors import ConfigError
 from pipelines.result import Priority
 

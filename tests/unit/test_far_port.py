@@ -12,6 +12,7 @@ from edge.far_port import FarPort
 from edge.links.base import Connected, Disconnected, LinkEvent, Received
 from edge.links.memory import MemoryLink
 from edge.scheduling.scheduler import Scheduler
+from pipelines.errors import Fatal
 from protos.wire.bulk import Ack
 from protos.wire.session import Credit, Lane, Limits, ModelInfo, Welcome
 from tests.support.agents import HELLO
@@ -33,6 +34,12 @@ def welcome(store_id: str) -> Welcome:
     )
 
 
+def model_in(said: Welcome) -> ModelInfo:
+    if not said.models:
+        raise Fatal("the worker welcomed this agent without any model")
+    return said.models[0]
+
+
 class House:
     """A far port with everything around it replaced but the scheduler."""
 
@@ -49,7 +56,7 @@ class House:
             acked_live=self.acked.append,
             acked_bulk=self.acked.append,
             reachable=lambda *, connected, limits=None: self.bulk_reachable.append(connected),
-            model_in=lambda said: said.models[0],
+            model_in=model_in,
             use_model=lambda _: None,
         )
         self.port = FarPort(
@@ -89,6 +96,17 @@ def test_a_worker_with_another_record_store_than_the_first_is_not_relied_on_and_
     house.connect(2, "two")
     assert not house.connected
     assert house.refused == [2]
+
+
+def test_a_worker_without_the_model_is_refused_with_words_and_binds_nobody_to_its_store(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.hear(Connected(Lane.LIVE, 1, replace(welcome("wrong"), models=())))
+    assert house.refused == [1]
+    assert "without any model" in caplog.text
+    house.connect(2, "right")
+    assert house.connected
+    assert house.refused == [1]
 
 
 def test_a_fresh_connection_that_leads_to_another_store_is_refused_and_what_went_on_with_the_first_goes_on(

@@ -16,7 +16,7 @@ from edge.scheduling.scheduler import Scheduler
 from edge.stream_port import StreamPort
 from pipelines.frame import Encoding, Frame
 from pipelines.result import Priority
-from protos.wire.bulk import Ack, BulkBatch
+from protos.wire.bulk import Ack
 from protos.wire.live import Cancel, FrameBody, FrameHead
 from protos.wire.session import Lane, ModelInfo, Ping, Welcome
 from tests.support.endpoints import WELCOME
@@ -36,6 +36,7 @@ class Wire:
     fresh: int = 0
     too_large: int = 0
     bad_messages: int = 0
+    bytes_out: int = 0
 
     def send(self, *messages: Any, lane: Lane = Lane.LIVE) -> Sent:
         self.sent += [(lane, message) for message in messages]
@@ -48,7 +49,7 @@ class Wire:
         self.fresh += 1
 
     def bytes_sent(self) -> int:
-        return 0
+        return self.bytes_out
 
 
 class House:
@@ -94,7 +95,7 @@ class House:
             streams=[StreamPort(name="door", index=0, slot=around, priority=Priority.NORMAL)],
             clock_us=lambda: NOW_US,
             near=True,
-            said=lambda _, __: None,
+            on_result=lambda _, __: None,
         )
 
     def connect(self, *names: str, welcome: Welcome = WELCOME) -> None:
@@ -199,17 +200,26 @@ def test_pictures_are_made_for_the_largest_input_of_the_workers() -> None:
     assert house.orders == [(KEY, (320, 240))]
 
 
-def test_bytes_of_backfill_are_charged_once_to_the_link_that_carried_them() -> None:
+def test_whatever_goes_over_a_link_is_charged_to_it_once() -> None:
     house = House()
     house.connect("cable", "lte")
-    before = {name: way.budget.spent_bytes for name, way in house.scheduler.ways.items()}
+    cable = house.wires["cable"]
+    lte_before = house.scheduler.ways[
+        "lte"
+    ].budget.spent_bytes  # its first pings, charged when they were decided
+    cable.bytes_out = 700  # greetings
     house.ports.look(NOW_US)
-    assert house.bulk.send(BulkBatch(batch=1, records_zstd=b"x" * 4_000, records_bytes=1)) is Sent.ACCEPTED
-    for later_us in (60_000, 120_000):
+    budgets = {name: way.budget for name, way in house.scheduler.ways.items()}
+    assert budgets["cable"].spent_bytes == 700
+    house.scheduler.spent("cable", 5_000, NOW_US)  # a frame, charged when it was decided
+    cable.bytes_out += 4_900
+    house.ports.look(NOW_US + 60_000)
+    assert budgets["cable"].spent_bytes == 5_700, "nothing twice"
+    cable.bytes_out += 3_000  # cancellations, backfill
+    for later_us in (120_000, 180_000):
         house.ports.look(NOW_US + later_us)
-    spent = {n: way.budget.spent_bytes - before[n] for n, way in house.scheduler.ways.items()}
-    assert 4_000 <= spent["cable"] <= 4_200
-    assert spent["lte"] == 0
+    assert budgets["cable"].spent_bytes == cable.bytes_out == 8_600
+    assert budgets["lte"].spent_bytes == lte_before
 
 
 def test_the_pacing_of_the_backfill_follows_the_link_that_carries_it() -> None:

@@ -9,7 +9,7 @@ from cloud.store.housekeeper import Housekeeper
 from cloud.store.payload_folder import PayloadFolder
 from cloud.store.payloads import Payload, Payloads
 from cloud.store.records import RecordStore, open_store
-from cloud.store.retention import Calendar, Retention
+from cloud.store.retention import Calendar, Pruned, Retention
 from pipelines.errors import ConfigError, Retryable
 from pipelines.frame import Encoding, FrameId
 from pipelines.result import AnsweredBy, Record, Status
@@ -84,20 +84,106 @@ def test_without_a_limit_nothing_is_ever_pruned(store: RecordStore) -> None:
     assert seqs(store) == [1]
 
 
-def test_many_old_records_go_in_bounded_steps(store: RecordStore) -> None:
+def many(store: RecordStore, count: int, now_unix_us: int) -> None:
     store.commit(
         given=[
             Record(id=FrameId("gw", bytes(16), "door", n), answered_by=AnsweredBy.NEAR, status=Status.OK)
-            for n in range(1, 1202)
+            for n in range(1, count + 1)
         ],
-        now_unix_us=1,
+        now_unix_us=now_unix_us,
     )
-    made = keeper(store, Clocks())
-    turns = 1
+
+
+class Watch:
+    """What each pruning was allowed to take; each takes `took_us` on the clock."""
+
+    def __init__(self, keeper: Housekeeper, clocks: Clocks, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.took_us = 0
+        self.allowed: list[int] = []
+        prune = keeper._retention.prune
+
+        def watched(before_unix_us: int, *, at_most: int) -> Pruned:
+            self.allowed.append(at_most)
+            clocks.pass_time(self.took_us)
+            return prune(before_unix_us, at_most=at_most)
+
+        monkeypatch.setattr(keeper._retention, "prune", watched)
+
+
+def test_many_old_records_go_in_steps_that_grow_while_they_are_cheap_and_shrink_when_they_are_not(
+    store: RecordStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocks = Clocks()
+    many(store, 2600, clocks.unix_us)
+    made = keeper(store, clocks, keep_us=HOUR)
+    made.turn()
+    clocks.pass_time(HOUR + SECOND)
+    clocks.unix_us -= 1  # an hour and no more
+    watch = Watch(made, clocks, monkeypatch)
+    assert made.turn()
+    assert made.turn()
+    watch.took_us = 100_000
+    assert made.turn()
+    watch.took_us = 0
     while made.turn():
-        turns += 1
-    assert turns == 7
+        pass
+    assert watch.allowed == [200, 400, 800, 400, 800, 1600]
     assert seqs(store) == []
+    assert made.pruned_records == 2600
+
+
+def test_however_much_there_is_to_prune_the_quota_gets_its_turn(
+    store: RecordStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payloads = Payloads(store, PayloadFolder(tmp_path / "p"), max_bytes=1000)
+    clocks = Clocks()
+    record(store, 1, clocks.unix_us)
+    made = keeper(store, clocks, payloads=payloads)
+    monkeypatch.setattr(made._retention, "prune", lambda *_, **__: Pruned(records=200, more=True))
+    encoding = Encoding(codec="jpeg", quality=50, width_px=4, height_px=4)
+    one = Payload(id=FrameId("gw", bytes(16), "door", 1), encoding=encoding, data=b"x" * 600)
+    payloads.commit([one], now_unix_us=1)
+    payloads.max_bytes = 500
+    for _ in range(8):
+        assert made.turn()
+    assert payloads.used_bytes == 0
+
+
+@pytest.mark.parametrize("wrong_us", [2096 * 365 * DAY, NOW_UNIX_US + 8 * DAY])
+def test_a_clock_that_is_wrong_at_the_start_costs_no_record(
+    store: RecordStore, wrong_us: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    clocks = Clocks()
+    record(store, 1, clocks.unix_us)
+    clocks.unix_us = wrong_us
+    made = keeper(store, clocks, keep_us=HOUR)
+    for _ in range(3):
+        made.turn()
+        clocks.pass_time(HOUR)
+    assert seqs(store) == [1]
+    assert caplog.text.count("far ahead of the newest record") == 1
+
+
+def test_records_of_a_clock_that_stood_in_1970_are_not_pruned_when_a_worker_starts_with_the_right_one(
+    store: RecordStore,
+) -> None:
+    clocks = Clocks()
+    record(store, 1, 5 * SECOND)
+    made = keeper(store, clocks)
+    made.turn()
+    assert seqs(store) == [1]
+    clocks.pass_time(DAY)
+    made.turn()
+    assert seqs(store) == []
+
+
+def test_a_worker_that_was_off_for_days_prunes_as_soon_as_it_is_back(store: RecordStore) -> None:
+    clocks = Clocks()
+    record(store, 1, clocks.unix_us - 30 * DAY)
+    record(store, 2, clocks.unix_us)
+    clocks.pass_time(3 * DAY)
+    keeper(store, clocks).turn()
+    assert seqs(store) == [2]
 
 
 @pytest.mark.parametrize("jump_us", [365 * DAY, 2 * HOUR])
@@ -162,7 +248,8 @@ def test_trouble_is_told_once_and_does_not_end_the_keeper(
     made = keeper(store, Clocks())
     tries: list[int] = []
 
-    def refuses(before_unix_us: int) -> None:
+    def refuses(before_unix_us: int, *, at_most: int) -> None:
+        del at_most
         tries.append(before_unix_us)
         if len(tries) % 2:
             raise Retryable("the disk is full")

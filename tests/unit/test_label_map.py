@@ -8,6 +8,7 @@ import pytest
 from edge.answers import AnswerDesk
 from edge.config import PipelineConfig, load_pipeline
 from edge.identity import Identity
+from edge.near_names import NearNames
 from pipelines.detectors.kinds import YoloxConfig
 from pipelines.errors import ConfigError
 from pipelines.labels import LabelSpace
@@ -67,8 +68,7 @@ def desk(space, near_labels):
         labels=space,
         near_labels=near_labels,
         far_model="",
-        near_name="near",
-        near_sha256="",
+        near=NearNames(full="near"),
         sinks=[],
         frame_log=None,
         clock_us=lambda: 0,

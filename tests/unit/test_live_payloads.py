@@ -8,11 +8,11 @@ import pytest
 from cloud.config import load_worker
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
-from cloud.live_payloads import is_hard
 from cloud.metrics import WorkerMetrics
 from cloud.models import ModelSpec
 from cloud.service import Service
 from cloud.store.records import RecordStore, open_store
+from pipelines.hard import why_hard
 from pipelines.result import Detections, Priority
 from protos.wire.live import Result
 from tests.support.eventually import eventually
@@ -37,7 +37,8 @@ def seen(*scores: float) -> Detections:
 
 def test_hard_is_an_unsure_box_a_high_priority_or_a_result_after_its_time() -> None:
     def hard(*scores: float, priority: Priority = Priority.NORMAL, late: bool = False) -> bool:
-        return is_hard(seen(*scores), priority=priority, late=late, unsure_below=0.5)
+        why = why_hard(given=None, far=seen(*scores), priority=priority, late=late, unsure_below=0.5)
+        return bool(why)
 
     assert not hard()
     assert not hard(0.9, 0.5)
@@ -120,3 +121,20 @@ def _service(store: RecordStore, detector: GatedDetector, keeping: Keeping) -> S
     )
     made.start(timer=False)
     return made
+
+
+def test_pictures_that_nobody_keeps_in_bounds_any_more_are_said_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "worker.yaml").write_text(WORKER.format(rule="keep: all"))
+    config = load_worker(tmp_path / "worker.yaml").store
+    without = config.model_copy(update={"payloads": None})
+    with open_store(config.url) as store:
+        for described in (without, config):
+            Keeping(
+                described, store, limits=ServiceLimits(), codecs=("jpeg",), clock_us=clock_us, unix_us=unix_us
+            )
+        assert caplog.text == ""
+    with open_store(config.url) as store:
+        Keeping(without, store, limits=ServiceLimits(), codecs=("jpeg",), clock_us=clock_us, unix_us=unix_us)
+    assert "store.payloads is left out" in caplog.text

@@ -162,7 +162,7 @@ def test_a_batch_without_acknowledgement_is_sent_again() -> None:
 def test_a_batch_without_acknowledgement_says_that_the_connection_may_be_dead() -> None:
     desk = Desk()
     told: list[int] = []
-    desk.keeper.backfill.on_overdue = lambda: told.append(desk.now_us)
+    desk.overdue = lambda: told.append(desk.now_us)
     desk.connect()
     desk.keeper.append(record(1), desk.now_us)
     begun_us = desk.now_us
@@ -178,7 +178,7 @@ def test_a_batch_without_acknowledgement_says_that_the_connection_may_be_dead() 
 def test_a_link_slower_than_patience_gets_through_on_fresh_connections() -> None:
     """Each overdue batch brings a fresh connection; patience must grow all the same, or nothing ever arrives."""
     desk = Desk()
-    desk.keeper.backfill.on_overdue = desk.connect
+    desk.overdue = desk.connect
     desk.connect()
     desk.keeper.append(record(1), desk.now_us)
     desk.go(30 * SECOND)

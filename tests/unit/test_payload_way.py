@@ -12,6 +12,7 @@ import pytest
 from edge.outbox.pacing import AT_LEAST_EVERY_US, SMALL_BYTES
 from edge.outbox.pause import PAUSE_US, WINDOW_US, PauseRule
 from edge.outbox.payload import PayloadEntry
+from edge.outbox.sqlite import SqliteOutbox
 from pipelines.errors import Retryable
 from protos.wire.bulk import Have
 from protos.wire.session import Limits
@@ -154,6 +155,46 @@ def test_an_answer_that_does_not_come_is_asked_for_again_more_patiently(house: H
     gaps = [b - a for a, b in pairwise(asked)]
     assert len(gaps) >= 3
     assert all(b >= 1.5 * a for a, b in pairwise(gaps))
+
+
+def test_a_connection_that_may_be_dead_is_told_and_a_slow_disk_is_not_mistaken_for_one(house: House) -> None:
+    told = house.overdue_us
+    house.keep(payload(1, size=3000))
+    house.connect()
+    for _ in range(100):
+        step(house)  # it arrives whole, and the worker's disk does not keep it
+    assert house.piece_bytes == 3000
+    assert told == []
+    house.writer.work()
+    step(house)
+    assert house.outbox.ledger().payloads_acked == 1
+    house.keep(payload(2))
+    for _ in range(100):
+        house.turn(100_000)
+        house.up.clear()
+    assert told
+
+
+@pytest.mark.parametrize("what", ["record", "payload"])
+def test_what_is_committed_is_synced_whatever_it_is(tmp_path: Path, what: str) -> None:
+    class Synced(SqliteOutbox):
+        syncs = 0
+
+        def sync(self) -> None:
+            self.syncs += 1
+            super().sync()
+
+    store = Synced(tmp_path / "outbox.db", durability="power")
+    desk = Desk(store)
+    desk.go(SECOND)
+    before = store.syncs
+    if what == "record":
+        desk.keeper.append(record(1), desk.now_us)
+    else:
+        desk.keeper.payloads.put(payload(1), desk.now_us)
+    desk.go(SECOND)
+    assert store.syncs == before + 1
+    store.close(desk.now_us)
 
 
 def test_results_go_before_any_payload() -> None:

@@ -97,9 +97,11 @@ def test_what_waits_is_bounded_by_bytes_and_what_finds_no_room_is_counted(bench:
 def test_a_stop_while_the_disk_refuses_ends_the_thread_and_acknowledges_nothing(bench: Bench) -> None:
     bench.store.broken.set()
     bench.writer.start()
-    bench.writer.submit(payload(1), "agent")
+    for seq in range(1, 21):  # more than one group
+        bench.writer.submit(payload(seq), "agent")
     eventually(lambda: bench.writer.trouble, what="a try")
     bench.writer.halt()
     bench.writer.thread.join(5.0)
     assert not bench.writer.thread.is_alive()
     assert bench.acked == []
+    assert bench.writer.dropped == 20, "what waited is counted"

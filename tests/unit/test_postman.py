@@ -199,7 +199,7 @@ def test_at_the_end_a_receiver_that_fails_gets_one_more_chance_and_the_rest_is_c
     house = House(first_us=60_000_000)
     house.courier.judge = failing(*[NotNowError("away")] * 9)
     house.give(1, 2)
-    eventually(lambda: house.postman._changed._waiters, what="the wait after a first try")
+    eventually(lambda: house.postman._changed._waiters, what="the wait after a first try")  # type: ignore[attr-defined]
     house.sink.close()
     assert len(house.courier.tries) == 2
     seen = house.sink.sight()

@@ -2,16 +2,15 @@
 
 import sqlite3
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import sqlalchemy
 
 from cloud.store.records import open_store
-from cloud.store.row import RecordRow
 from cloud.store.writer import Entry, StoreWriter, ranges
 from pipelines.errors import ConfigError, Rejected, Retryable
 from pipelines.frame import FrameId
@@ -216,11 +215,8 @@ def test_no_free_connection_is_no_fault_of_the_rows(tmp_path: Path, monkeypatch:
     )
     with open_store(f"sqlite:///{tmp_path}/a.db") as store:
         store.commit(far=[far(1)], now_unix_us=1)
-        reading = cast("Generator[RecordRow, None, None]", store.rows())
-        next(reading)
-        with pytest.raises(Retryable, match="cannot write"):
+        with store.reading(), pytest.raises(Retryable, match="cannot write"):
             store.commit(far=[far(2)], now_unix_us=1)
-        reading.close()
 
 
 def test_what_waits_is_bounded_and_what_is_dropped_is_never_acknowledged() -> None:

@@ -232,6 +232,7 @@ def row(policy: str, **changes: Any) -> dict[str, Any]:
         "late_far": 3,
         "rejected": {"expired": 2},
         "not_in_the_cloud": 0,
+        "connections": 1,
     } | changes
 
 
@@ -275,6 +276,10 @@ def test_bars_hold_where_we_are_no_worse_than_near_and_close_the_gap(tmp_path: P
         ({"on_time": 0.9985}, "on time | ≥ 99.90 % | 99.85 % | **missed**"),
         ({"f1": 0.78}, "F1 | ≥ 0.790 | 0.780 | **missed**"),
         ({"far_again_ms": [None]}, "≤ 320 ms | None ms | **missed**"),
+        ({"far_again_ms": [330.0]}, "≤ 320 ms | 330.0 ms | **missed**"),
+        ({"far_again_ms": []}, "≤ 320 ms | None ms | **missed**"),
+        ({"far_again_ms": [1501.0], "connections": 2}, "≤ 1500 ms | 1501.0 ms | **missed**"),
+        ({"far_free_f1": 0.7}, "closed, all runs | ≥ 60% | 0.0% | **missed**"),
         ({"not_in_the_cloud": 2}, "answers not in the cloud's store | 0 | 2 | **missed**"),
         ({"cpu_ms_per_frame": 14.0}, "≤ 1.3 | 1.40 | **missed**"),
     ],
@@ -285,6 +290,36 @@ def test_a_bar_that_is_missed_is_said_to_be(tmp_path: Path, changes: dict[str, A
     results.add(row("deadline", **changes))
     assert words in report.markdown(results)
     assert not report.held(results)
+
+
+@pytest.mark.parametrize("spoilt", [{"failed": "TimeoutError: no ready line"}, {"discarded": "2.0 ms late"}])
+@pytest.mark.parametrize("policy", ["deadline", "near_only"])
+def test_a_scenario_whose_runs_all_came_to_nothing_is_missed(
+    tmp_path: Path, policy: str, spoilt: dict[str, Any]
+) -> None:
+    results = Results(tmp_path / "runs.jsonl")
+    figures = {"near_only": {"f1": 0.79, "cpu_ms_per_frame": 10.0}, "deadline": {}}
+    for name, found in figures.items():
+        results.add(row(name, **found))
+    assert report.held(results)
+    for name, found in figures.items():
+        results.add(at_75_ms(row(name, **(spoilt if name == policy else found))))
+    assert f"rtt_step, 75 ms: a run of {policy} that counts | 1 | 0 | **missed**" in report.markdown(results)
+    assert not report.held(results)
+    results.add(at_75_ms(row(policy, **figures[policy])))
+    assert report.held(results)
+
+
+def at_75_ms(made: dict[str, Any]) -> dict[str, Any]:
+    return made | {"plan": made["plan"] | {"deadline_ms": 75}}
+
+
+def test_a_scenario_without_a_bar_on_the_return_is_named_with_the_reason(tmp_path: Path) -> None:
+    results = Results(tmp_path / "runs.jsonl")
+    results.add(row("deadline", far_again_ms=[None]))
+    results.rows[0]["plan"]["scenario"] = "worker_slow"
+    assert "- worker_slow: a slow worker answers on" in report.markdown(results)
+    assert "first far answer after it |" not in report.markdown(results)
 
 
 def test_a_wall_clock_of_its_own_is_only_for_the_scenario_that_sets_it(tmp_path: Path) -> None:

@@ -58,6 +58,19 @@ def test_a_near_that_could_never_make_the_full_input_never_tries_it():
 # -- tracked ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("tracking", "asked"), [(TRACKING, True), (None, False)])
+def test_a_link_too_slow_for_any_deadline_is_asked_on_only_where_late_answers_are_carried_forward(
+    tracking, asked
+):
+    w = world(near_accuracy=None, tracking=tracking, fall_back_above_us=1_000 * MS, return_below_us=500 * MS)
+    w.run_frames(20, every_us=FPS_25)
+    w.rtt_us = lambda _: 300 * MS
+    w.run_frames(50, every_us=FPS_25, first_seq=21)
+    before = len(w.late_far)
+    w.run_frames(100, every_us=FPS_25, first_seq=71)
+    assert (len(w.late_far) - before >= 5) is asked
+
+
 def without_near(**changes: Any) -> World:
     """Twenty frames answered far, then the link carries nothing more."""
     given: dict[str, Any] = {"near_accuracy": None, "tracking": TRACKING} | changes

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from typing import Any
 
 import pytest
 
@@ -241,7 +242,8 @@ def test_when_one_sink_cannot_be_made_the_others_are_closed_again(tmp_path):
     "trouble", [OSError(24, "Too many open files"), RuntimeError("can't start new thread")]
 )
 def test_whatever_keeps_a_sink_from_being_made_the_others_are_closed_again(tmp_path, monkeypatch, trouble):
-    made, build = [], threads.build_sink
+    made: list[Any] = []
+    build = threads.build_sink
 
     def broken(config, place):
         if made:

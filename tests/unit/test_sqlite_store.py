@@ -1,15 +1,21 @@
 """A record store's SQLite file in trouble: full, damaged, moved away, of an earlier format."""
 
 import logging
+import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cloud.store.payload_folder import SHARDS, PayloadFolder, content_hash
+from cloud.store.payload_writer import PayloadWriter
+from cloud.store.payloads import Payload, Payloads
+from cloud.store.query import Query
 from cloud.store.records import RecordStore, open_store
 from pipelines.errors import ConfigError, Retryable
-from pipelines.frame import FrameId
+from pipelines.frame import Encoding, FrameId
 from pipelines.result import AnsweredBy, Gap, GapReason, Record, Status
 
 RUN = bytes(16)
@@ -158,6 +164,7 @@ def test_a_store_of_format_1_is_brought_up_to_date_and_keeps_what_it_has(path: P
         store_id = made.store_id
     connection = sqlite3.connect(path)
     with connection:
+        connection.execute("DROP INDEX gaps_by_received")
         connection.execute("ALTER TABLE gaps DROP COLUMN received_unix_us")
         connection.execute("DROP TABLE payloads")
         connection.execute("DROP TABLE blobs")
@@ -172,3 +179,86 @@ def test_a_store_of_format_1_is_brought_up_to_date_and_keeps_what_it_has(path: P
         again.commit(gaps=[("gw", gap)], now_unix_us=2)
     with open_store(f"sqlite:///{path}", read_only=True) as reader:
         assert reader.gaps() == [("gw", gap)]
+        assert reader.gaps(Query(since_us=10**15)) == [("gw", gap)], "as if it had come with this version"
+
+
+def test_a_store_of_format_2_learns_when_its_pictures_came(path: Path, tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{path}") as made:
+        Payloads(made, PayloadFolder(tmp_path / "p"), max_bytes=1000).commit([picture(1)], now_unix_us=5)
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("DROP INDEX gaps_by_received")
+        connection.execute("DROP INDEX payloads_by_received")
+        connection.execute("ALTER TABLE payloads DROP COLUMN received_unix_us")
+        connection.execute("UPDATE meta SET value='2' WHERE key='format'")
+    with open_store(f"sqlite:///{path}") as again:
+        again.commit(far=[far(1)], now_unix_us=2)
+        assert [row.payload is not None for row in again.rows()] == [True]
+    (came_unix_us,) = connection.execute("SELECT received_unix_us FROM payloads").fetchone()
+    indexes = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='index'")}
+    connection.close()
+    assert came_unix_us > 10**15
+    assert {"gaps_by_received", "payloads_by_received"} <= indexes
+
+
+def test_a_file_with_a_table_of_the_same_name_but_another_program_is_no_record_store(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("CREATE TABLE meta (id INTEGER, title TEXT)")
+    connection.close()
+    for read_only in (True, False):
+        with pytest.raises(ConfigError, match="is no record store"):
+            open_store(f"sqlite:///{path}", read_only=read_only)
+
+
+@pytest.mark.parametrize("how", ["damaged", "removed"])
+def test_a_store_made_anew_under_a_running_worker_keeps_every_picture_and_says_where_they_are(
+    store: RecordStore, path: Path, tmp_path: Path, how: str
+) -> None:
+    payloads = Payloads(store, PayloadFolder(tmp_path / "p"), max_bytes=1000)
+    store.note_payloads(tmp_path / "p")
+    payloads.commit([picture(1)], now_unix_us=1)
+    store.database.close()
+    if how == "damaged":
+        overwrite(path)
+        with pytest.raises(Retryable, match="damaged"):
+            payloads.commit([picture(2)], now_unix_us=1)
+    else:
+        path.unlink()
+    payloads.commit([picture(2)], now_unix_us=1)
+    made_s = time.time()
+    for shard in SHARDS:
+        payloads.tidy(shard, now_unix_s=made_s + 10 * 3600)
+    assert payloads.folder.read(content_hash(b"picture 1")) == b"picture 1"
+    with open_store(f"sqlite:///{path}", read_only=True) as reader:
+        assert reader.payloads_path == str(tmp_path / "p")
+    later = payloads.folder.put(b"a leftover of the new store")
+    os.utime(payloads.folder.path(later), (made_s + 60, made_s + 60))
+    payloads.tidy(later[:2], now_unix_s=made_s + 10 * 3600)
+    assert payloads.counts.leftover == 1
+
+
+def test_a_database_damaged_under_the_writer_of_pictures_costs_no_picture(
+    store: RecordStore, path: Path, tmp_path: Path
+) -> None:
+    payloads = Payloads(store, PayloadFolder(tmp_path / "p"), max_bytes=1000)
+    acked: list[object] = []
+    writer = PayloadWriter(
+        payloads, acknowledge=lambda arrivals: acked.extend(a.to for a in arrivals), unix_us=lambda: 1
+    )
+    payloads.commit([picture(1)], now_unix_us=1)
+    store.database.close()
+    overwrite(path)
+    writer.submit(picture(2), "agent")
+    writer.start()
+    assert writer.flush(5_000_000)
+    writer.halt()
+    writer.thread.join(5.0)
+    assert acked == ["agent"]
+    assert (writer.refused, writer.dropped) == (0, 0)
+    assert payloads.holds([content_hash(b"picture 2")])
+
+
+def picture(seq: int) -> Payload:
+    encoding = Encoding(codec="jpeg", quality=50, width_px=4, height_px=4)
+    return Payload(id=FrameId("gw", RUN, "door", seq), encoding=encoding, data=b"picture %d" % seq)

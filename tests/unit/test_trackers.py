@@ -276,3 +276,12 @@ def test_whatever_is_said_and_shown_boxes_stay_in_the_picture_and_scores_fall(da
         assert (moved.boxes[:, 2:] >= moved.boxes[:, :2]).all()
         assert moved.scores.max(initial=0) <= seen.scores.max(initial=0)
         assert (np.diff(moved.scores) <= 0).all(), "best score first"
+
+
+def test_answers_that_come_while_nothing_is_answered_do_not_pile_up() -> None:
+    tracker = FlowTracker(max_age=5)
+    picture = np.zeros((24, 32, 3), np.uint8)
+    for seq in range(3 * MOST):
+        tracker.see(seq, picture, captured_us=seq, oldest=0)
+        tracker.rebase(Base(seq=seq, detections=Detections.empty(), worth=0.5))
+    assert len(tracker._bases) <= MOST

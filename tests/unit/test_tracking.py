@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from edge.near import NearRun, NearRunner
-from edge.near_models import NearNames
+from edge.near_names import NearNames
 from edge.pending import Pending
 from edge.scheduling.actions import Give
 from edge.scheduling.settings import SmallNear
 from edge.scheduling.timing import tracked_timing
 from edge.track_runner import PICTURES_WAITING, TrackRun, TrackRunner
 from edge.tracking import Tracking, give_honestly
+from pipelines.errors import Rejected
 from pipelines.frame import Frame
 from pipelines.result import AnsweredBy, Detections, Load, Priority, Status, WorkerTiming
 from pipelines.runtime import monotonic_us
@@ -28,10 +29,10 @@ KEY = ("door", 7)
 SEEN = Detections(np.ones((1, 4), np.float32), np.ones(1, np.float32), np.zeros(1, np.uint16), ("thing",))
 
 
-def frame(seq: int = 7) -> Frame:
+def frame(seq: int = 7, stream: str = "door") -> Frame:
     picture = np.zeros((24, 32, 3), np.uint8)
     return Frame(
-        stream="door", seq=seq, picture=picture, captured_us=seq, available_us=seq, captured_unix_us=1
+        stream=stream, seq=seq, picture=picture, captured_us=seq, available_us=seq, captured_unix_us=1
     )
 
 
@@ -138,7 +139,7 @@ def test_far_near_and_smaller_answers_are_worth_what_the_recipe_says(scripted: A
     tracking = Tracking(
         scripted.runner,
         settings=settings(ladder=LADDER, near_accuracy=0.5, small_near=SmallNear(accuracy=0.4, prior_us=1)),
-        near=NearNames(full="near@224", small="near@160", sha256="ab" * 32),
+        near=NearNames(full="near@224", smaller="near@160", sha256="ab" * 32),
     )
     tracking.accepted(frame(), oldest=3)
     near = NearRun(key=KEY, status=Status.OK, detections=SEEN, started_us=0, run_us=1)
@@ -199,3 +200,37 @@ def test_near_runs_at_the_input_it_is_asked_for_and_says_which() -> None:
     runner.close()
     assert [made.small for made in done] == [True, False]
     assert (full.runs, smaller.runs) == (1, 1)
+
+
+def test_a_stream_that_is_quick_takes_no_place_from_a_slow_one() -> None:
+    quick, slow = Scripted(), Scripted()
+    runner = TrackRunner({"door": quick, "gate": slow}, done=lambda _: None, clock_us=monotonic_us)
+    quick.gate.clear()
+    runner.start()
+    for seq in range(3 * PICTURES_WAITING):
+        runner.see(frame(seq), oldest=0)
+    runner.see(frame(1, "gate"), oldest=0)
+    skipped = runner.counts.skipped
+    quick.gate.set()
+    eventually(lambda: slow.told, what="the picture of the slow stream")
+    assert skipped >= PICTURES_WAITING
+    runner.close()
+
+
+def test_pictures_a_tracker_cannot_look_at_are_counted_and_said_once_per_stream(caplog: Any) -> None:
+    class Picky(Scripted):
+        def see(self, seq: int, picture: Any, *, captured_us: int, oldest: int) -> None:
+            raise Rejected("a picture of shape (24, 32, 2) cannot be tracked")
+
+    trackers: Any = {"door": Picky(), "gate": Picky()}
+    runner = TrackRunner(trackers, done=lambda _: None, clock_us=monotonic_us)
+    runner.start()
+    for seq in range(5):
+        runner.see(frame(seq), oldest=0)
+        runner.see(frame(seq, "gate"), oldest=0)
+    eventually(lambda: runner.counts.skipped == 10, what="all pictures")
+    runner.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"stream {name}: nothing can be tracked: a picture of shape (24, 32, 2) cannot be tracked"
+        for name in ("door", "gate")
+    ]

@@ -22,12 +22,12 @@ import numpy as np
 
 from edge.capture.file import FileSource
 from edge.scheduling.rung import Rung
-from nearfar.calibrate.matching import Boxes
 from nearfar.calibrate.rows import undisturbed
 from pipelines.codecs.base import PictureLimits
 from pipelines.codecs.jpeg import JpegCodec
 from pipelines.detectors.base import CancelToken, Detector
 from pipelines.frame import Picture
+from pipelines.matching import Boxes
 from pipelines.result import Detections
 from tests.bench.scenarios.persons import counts, persons
 from tests.bench.vtest_accuracies import (

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nearfar.calibrate.matching import Boxes, matched
+from pipelines.matching import Boxes, matched
 from pipelines.result import Detections
 
 LABEL = "person"

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.calibrate.matching import Boxes
+from nearfar.simulation.transitions import far_again
+from pipelines.matching import Boxes
 from pipelines.windows import quantile
 from tests.bench.scenarios.clip_cache import ALL_RUNGS, ClipCache
 from tests.bench.scenarios.persons import LABEL, counts
@@ -150,14 +151,10 @@ def _far_again_ms(answered: Sequence[Line], spans_ms: Sequence[tuple[float, floa
         for line in answered
         if line["answered_by"] == "far" and line["on_time"]
     )
-    found: list[float | None] = []
-    for i, (start_ms, end_ms) in enumerate(spans_ms):
-        until_ms = spans_ms[i + 1][0] if i + 1 < len(spans_ms) else float("inf")
-        # A span without a length is an event: what was under way when it happened does not count.
-        from_ms = end_ms if start_ms != end_ms else _after_event_ms(answered, end_ms)
-        first = next((at_ms for at_ms in out_ms if from_ms <= at_ms < until_ms), None)
-        found.append(None if first is None else round(first - end_ms, 1))
-    return found
+    # A span without a length is an event: what was under way when it happened does not count.
+    looked_from = [end if start != end else _after_event_ms(answered, end) for start, end in spans_ms]
+    found = far_again(out_ms, spans_ms, looked_from=looked_from)
+    return [None if again_ms is None else round(again_ms, 1) for again_ms in found]
 
 
 def _after_event_ms(answered: Sequence[Line], at_ms: float) -> float:

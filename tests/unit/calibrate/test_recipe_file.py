@@ -128,7 +128,12 @@ def test_words_changed_in_the_meantime_are_kept(path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("quality: 80", "quality: 81"), ("kind: synthetic", "kind: synthetic, boxes: 2")]
+    ("old", "new"),
+    [
+        ("quality: 80", "quality: 81"),
+        ("kind: synthetic", "kind: synthetic, boxes: 2"),
+        ("  accuracy: 0.5    # a guess", "  accuracy: 0.5\n  smaller: {input: 96x96}"),
+    ],
 )
 def test_a_recipe_that_is_not_what_was_measured_any_more_is_left_alone(path, old, new):
     recipe = read_recipe(path)

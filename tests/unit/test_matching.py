@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nearfar.calibrate.matching import counts
+from pipelines.matching import counts
 from pipelines.result import Detections
 
 
