@@ -23,6 +23,7 @@ BATCH_RECORDS = 256
 BATCH_GAPS = 256
 OUTCOMES_EVERY_US = 1_000_000
 SEND_AGAIN_US = 100_000
+ROOM_BYTES = 1 << 20  # of payloads that go at once for records on a full disk: less would not shrink the file
 
 
 def nobody() -> None:
@@ -129,8 +130,18 @@ class Backfill:
         self.unreadable.clear()
         self.payloads.committed()
 
-    def let_go(self, most: int, now_us: int) -> None:
-        """Take what the cloud has out of a full disk's store, `most` rows at a time. May raise Retryable."""
+    def make_room(self, changes: Changes | None, *, most: int, now_us: int) -> None:
+        """On a full disk, for `changes` that it had no room for: let go of what the cloud has, then of payloads."""
+        try:
+            self._let_go(most, now_us)
+            if changes is not None and changes.entries:
+                room_bytes = max(ROOM_BYTES, sum(entry.bytes for entry in changes.entries))
+                self._store.commit(Changes(room_for_bytes=room_bytes), now_us)
+        except Retryable:
+            return  # the store has said why it takes nothing
+
+    def _let_go(self, most: int, now_us: int) -> None:
+        """`most` rows at a time: removing a row is written, too."""
         kinds: tuple[tuple[set[int], Callable[[list[int]], Changes]], ...] = (
             (self.acknowledged, lambda piece: Changes(acknowledged=piece)),
             (self.payloads.acknowledged, lambda piece: Changes(acknowledged_payloads=piece)),

@@ -35,7 +35,6 @@ UPTIME_EVERY_US = 30_000_000  # how much age a crash may forget while nothing el
 RETRY_FIRST_US = 200_000
 RETRY_AT_MOST_US = 5_000_000
 IDLE_US = 1_000_000
-ROOM_BYTES = 1 << 20  # of payloads that go at once for records on a full disk: less would not shrink the file
 
 
 class Keeper:
@@ -173,7 +172,8 @@ class Keeper:
         except Retryable as error:
             self._marks.restore(marks)
             self._failed(error, now_us)
-            self._make_room(changes, now_us)
+            self._group = max(1, self._group // 8)  # a full disk may have room for fewer
+            self.backfill.make_room(changes, most=self._group, now_us=now_us)
             return False
         if self._backoff_us:
             log.warning("the outbox writes again")
@@ -242,17 +242,6 @@ class Keeper:
             gaps=gaps,
             marks=self._marks.watermarks(exact=exact),
         )
-
-    def _make_room(self, changes: Changes | None, now_us: int) -> None:
-        """On a full disk: let go of what the cloud has, then of payloads, and try fewer records the next time."""
-        self._group = max(1, self._group // 8)
-        try:
-            self.backfill.let_go(self._group, now_us)
-            if changes is not None and changes.entries:
-                room_bytes = max(ROOM_BYTES, sum(entry.bytes for entry in changes.entries))
-                self._store.commit(Changes(room_for_bytes=room_bytes), now_us)
-        except Retryable as error:
-            log.debug("no room can be made: %s", error)
 
     def _end_previous_runs(self, now_us: int) -> None:
         """Once per start: what earlier runs reserved and did not explain is entered as interrupted."""

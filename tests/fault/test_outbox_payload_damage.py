@@ -274,7 +274,7 @@ def test_what_the_cloud_has_leaves_a_full_disk_first(tmp_path: Path) -> None:
     desk.keeper.backfill.payloads.acknowledged.update(kept[:4])
     with pytest.raises(Retryable, match="full"):
         store.commit(Changes(entries=[entry(1, size=150_000)]), desk.now_us)
-    desk.keeper.backfill.let_go(1, desk.now_us)
+    desk.keeper.backfill.make_room(None, most=1, now_us=desk.now_us)
     assert [p.number for p in store.payloads(limit=99)] == kept[4:]
     assert store.ledger().payloads_acked == 4
     assert not desk.keeper.backfill.payloads.acknowledged

@@ -71,9 +71,8 @@ class OutboxMachine(RuleBasedStateMachine):
         for item in changes.entries:
             self.committed += item.key not in self.model
             self.model[item.key] = (item.priority, item.data)
-        for item in changes.payloads:
-            self.pictures_committed += 1
-            self.pictures[item.shown.key] = item.data
+        self.pictures_committed += len(changes.payloads)
+        self.pictures |= {picture.shown.key: picture.data for picture in changes.payloads}
         self.memory.commit(changes, self.now_us)
         self._forget_the_evicted()
 
