@@ -85,8 +85,8 @@ def one_run(root: Path, frames: int, backlog_bytes: int) -> dict[str, Any]:
         backlog(root / "gateway", backlog_bytes)
     with over_relay(root) as made:
         made.start_worker()
-        begun_s = time.monotonic()
         made.start_agent("--frames", str(frames), "--set", "drain=0s")
+        begun_s = time.monotonic()
         made.agent.popen.wait(frames / FPS + 60)  # type: ignore[union-attr]
         took_s = time.monotonic() - begun_s
         made.agent.end()  # type: ignore[union-attr]
