@@ -159,7 +159,7 @@ def test_an_answer_that_does_not_come_is_asked_for_again_more_patiently(house: H
 
 def test_a_connection_that_may_be_dead_is_told_and_a_slow_disk_is_not_mistaken_for_one(house: House) -> None:
     told: list[int] = []
-    house.keeper.backfill.on_overdue = lambda: told.append(house.now_us)
+    house.keeper.backfill._on_overdue = lambda: told.append(house.now_us)
     house.keep(payload(1, size=3000))
     house.connect()
     for _ in range(100):
