@@ -195,7 +195,8 @@ class Agent:
         """What is not as good as it could be while every frame is answered: no link to answer far over, sinks whose
         answers do not get through."""
         sinks = [f"sink {sink.name}: {sink.trouble}" for sink in self._sinks if sink.trouble]
-        return [*readiness.without_far(self.dispatcher.sights), *sinks]
+        policy = self._config.scheduler.policy
+        return [*readiness.without_far(self.dispatcher.sights, policy=policy), *sinks]
 
     def summary(self) -> dict[str, object]:
         """The laws as numbers that add up, and what follows from them."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from edge.capture.state import StreamState, StreamStatus
 from edge.link_sight import LinkSight
+from edge.scheduling.policies import WITHOUT_FAR
 
 SILENT_US = 5_000_000
 """A dispatcher turns at least every 250 ms; one that did not for this long hangs."""
@@ -39,8 +40,8 @@ def reasons(
     return out
 
 
-def without_far(links: Sequence[LinkSight]) -> list[str]:
-    """Why no frame may go over any of `links`; nothing while one may go over one of them."""
-    if any(link.offloads for link in links):
+def without_far(links: Sequence[LinkSight], *, policy: str) -> list[str]:
+    """Why no frame may go over any of `links`; nothing while one may go over one of them, or if `policy` sends none."""
+    if policy in WITHOUT_FAR or any(link.offloads for link in links):
         return []
     return [f"link {link.link}: {link.reason or 'data budget used up'}" for link in links]

@@ -63,12 +63,13 @@ class Vitals:
     outbox_age_us: int | None
     sinks: Sequence[SinkVitals]
     near_smaller_runs: int = 0
+    policy: str = "deadline"
     tracker: TrackCounts | None = None
 
     @property
     def degraded(self) -> bool:
         """Whether there are links and no frame may go over any of them."""
-        return bool(without_far(self.links))
+        return bool(without_far(self.links, policy=self.policy))
 
     @property
     def unaccounted(self) -> int:
@@ -118,6 +119,7 @@ def vitals_of(
         stream_on_time=latency.on_time,
         lag_us=scheduler.lag_us(),
         links=dispatcher.sights,
+        policy=dispatcher.scheduler.settings.policy,
         outbox=outbox,
         outbox_age_us=outbox_age_us,
         sinks=[

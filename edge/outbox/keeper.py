@@ -62,14 +62,8 @@ class Keeper:
         self._held = self._pools.held
         self._ranges = GapRanges()
         self._marks = Marks(run)
-        self.backfill = Backfill(
-            store=store,
-            agent=agent,
-            send=send,
-            held=self._held,
-            outcomes=self._pools.outcomes,
-            on_overdue=overdue,
-        )
+        pools = {"held": self._held, "outcomes": self._pools.outcomes}
+        self.backfill = Backfill(store=store, agent=agent, send=send, on_overdue=overdue, **pools)
         self.payloads = PayloadPool(store)
         self._group = COMMIT_AT_MOST
         self._previous_ended = False

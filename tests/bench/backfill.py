@@ -101,7 +101,7 @@ def one_run(root: Path, frames: int, backlog_bytes: int) -> dict[str, Any]:
         "on_time": sum(x["on_time"] for x in paced),
         "seconds": round(took_s, 1),
         "bulk_bytes": summary["outbox"]["bytes_sent"],
-        "all_bytes": summary["link"]["bytes_up"],
+        "all_bytes": summary["links"]["cable"]["bytes_up"],
         "left": summary["outbox"]["pending"],
         "adds_up": summary["outbox"]["adds_up"] and summary["frames"]["pending"] == 0,
     }

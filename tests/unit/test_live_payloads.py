@@ -131,10 +131,8 @@ def test_pictures_that_nobody_keeps_in_bounds_any_more_are_said_at_the_start(
     without = config.model_copy(update={"payloads": None})
     with open_store(config.url) as store:
         for described in (without, config):
-            Keeping(
-                described, store, limits=ServiceLimits(), codecs=("jpeg",), clock_us=clock_us, unix_us=unix_us
-            )
+            Keeping(described, store, limits=ServiceLimits(), codecs=(), clock_us=clock_us, unix_us=unix_us)
         assert caplog.text == ""
     with open_store(config.url) as store:
-        Keeping(without, store, limits=ServiceLimits(), codecs=("jpeg",), clock_us=clock_us, unix_us=unix_us)
+        Keeping(without, store, limits=ServiceLimits(), codecs=(), clock_us=clock_us, unix_us=unix_us)
     assert "store.payloads is left out" in caplog.text

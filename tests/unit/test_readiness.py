@@ -49,7 +49,11 @@ def test_a_dispatcher_that_hangs_and_a_disk_that_refuses_are_said():
 def test_an_agent_is_degraded_only_while_no_link_is_in_budget_and_says_why_of_each():
     good = sight(link="cable", in_budget=True, reason="")
     silent = sight(link="lte")
-    assert without_far([]) == []
-    assert without_far([good, silent]) == []
+    assert without_far([], policy="deadline") == []
+    assert without_far([good, silent], policy="deadline") == []
     spent = replace(good, budget_low=True)
-    assert without_far([spent, silent]) == ["link cable: data budget used up", "link lte: link silent"]
+    assert without_far([silent], policy="near_only") == [], "it asks no cloud"
+    assert without_far([spent, silent], policy="deadline") == [
+        "link cable: data budget used up",
+        "link lte: link silent",
+    ]
