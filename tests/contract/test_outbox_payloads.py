@@ -79,6 +79,17 @@ def test_a_record_and_its_payload_leave_on_their_own(store: OutboxStore) -> None
     assert (seqs(store), pictures(store)) == ([], [1])
 
 
+def test_a_purged_record_takes_its_payload_along_and_a_payload_is_purged_alone(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(1), entry(2)], payloads=[payload(n) for n in (1, 2, 3)]), 0)
+    third = next(p.number for p in store.payloads(limit=9) if p.shown.key[2] == 3)
+    store.commit(Changes(purged=[numbers(store)[1], 9999], purged_payloads=[third, 9999]), 0)
+    assert (seqs(store), pictures(store)) == ([2], [2])
+    ledger = store.ledger()
+    assert (ledger.evicted["purged"], ledger.payloads_evicted["purged"]) == (1, 2)
+    assert (ledger.balance, ledger.payload_balance) == (0, 0)
+    assert [g.gap.detail for g in store.gaps(limit=9)] == ["purged"]
+
+
 def test_a_second_payload_of_one_frame_stands_for_both(store: OutboxStore) -> None:
     store.commit(Changes(payloads=[payload(1, size=500)]), 0)
     store.commit(Changes(payloads=[payload(1, size=700)]), 0)
