@@ -1,4 +1,4 @@
-"""A file of answers for years: it rotates, is moved by others, meets a full disk, and no line is torn or lost silently."""
+"""A file of answers for years: it rotates, is moved or emptied by others, and no line is torn or lost silently."""
 
 import os
 import threading

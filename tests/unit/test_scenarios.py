@@ -1,4 +1,4 @@
-"""The scenarios benchmark: what it would say of runs that were made up, where the right figures are known."""
+"""The scenarios benchmark: its figures of runs that were made up, where the right ones are known."""
 
 import json
 import sqlite3
