@@ -1,10 +1,12 @@
 """The agent: wires the parts of one gateway together and ends them in order.
 
-    source → slot → DISPATCHER ─┬─ encoder → the best link ══ live lane ══► its worker
-      (one Reader a stream)     ├─ near
-                                └─ shed (counted)
+    source → gate → slot → DISPATCHER ─┬─ encoder → the best link ══ live lane ══► its worker
+      (one Reader a stream)            ├─ near
+                                       ├─ tracker (carries the last answer forward)
+                                       └─ shed (counted)
              answers → outbox (commit) → sinks, run directory
-                       outbox → one of the links ══ bulk lane ══► the workers' record store
+                └─ archivist (pictures that rules want) → outbox
+                       outbox → one of the links ══ bulk lane ══► the workers' store
 
 Capture never waits for anything behind the slot; whatever is unanswered at the end is counted.
 """

@@ -15,32 +15,31 @@ from edge.capture.streams import Streams
 from edge.config import PipelineConfig
 from edge.counters import Counters
 from edge.dispatcher import Dispatcher
-from edge.encoder import Encoded, Encoder
+from edge.encoder import Encoder
 from edge.far_ports import FarPorts
 from edge.identity import Identity, StateDir
 from edge.latency import LatencyTally
-from edge.links.base import Link, Sent
+from edge.links.base import Link
 from edge.links.kinds import LINKS
-from edge.near import NearRun, NearRunner
-from edge.near_models import load_near
+from edge.near import NearRunner
+from edge.near_models import NearModels, load_near
 from edge.near_names import NearNames
 from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
+from edge.reports import Reports
 from edge.run_dir import RunDir
 from edge.scheduler_settings import link_settings, scheduler_settings, stream_settings
 from edge.scheduling.scheduler import Scheduler
 from edge.sinks.base import SinkThread
 from edge.sinks.threads import build_sinks
-from edge.track_runner import TrackRun, TrackRunner
+from edge.track_runner import TrackRunner
 from edge.tracking import Tracking
 from pipelines.codecs.kinds import CODECS
 from pipelines.detectors.base import CancelToken
-from pipelines.frame import Frame, FrameId
 from pipelines.labels import LabelSpace
 from pipelines.runtime import monotonic_us
 from pipelines.trackers.kinds import TRACKERS
-from protos.wire.messages import ToWorker
 
 LEAVE_WITHIN_S = 0.3
 NO_LINK = "link"
@@ -74,46 +73,6 @@ class Parts:
     dispatcher: Dispatcher
 
 
-class _Reports:
-    """What parts report to before there is a dispatcher, which is made last; nothing happens until it is started."""
-
-    to: Dispatcher
-    bulk: BulkWay
-
-    def offered(self, stream: str) -> None:
-        self.to.offered(stream)
-
-    def overwritten(self, frame: Frame) -> None:
-        self.to.overwritten(frame)
-
-    def stale(self, frame: Frame) -> None:
-        self.to.stale(frame)
-
-    def gated(self, frame: Frame, why: str) -> None:
-        self.to.gated(frame, why)
-
-    def captured(self, stream: str, seq: int) -> None:
-        self.to.captured(stream, seq)
-
-    def committed(self, frame_id: FrameId) -> None:
-        self.to.committed(frame_id)
-
-    def near_done(self, run: NearRun) -> None:
-        self.to.near_done(run)
-
-    def tracked(self, run: TrackRun) -> None:
-        self.to.tracked(run)
-
-    def encoded(self, encoded: Encoded) -> None:
-        self.to.encoded(encoded)
-
-    def send_bulk(self, message: ToWorker) -> Sent:
-        return self.bulk.send(message)
-
-    def bulk_overdue(self) -> None:
-        self.bulk.open_fresh()
-
-
 def assemble(
     config: PipelineConfig,
     *,
@@ -126,22 +85,12 @@ def assemble(
 
     Links that are passed in stay their owner's when something fails.
     """
-    reports = _Reports()
+    reports = Reports()
     with ExitStack() as opened:
         state = StateDir(config.state_dir)
         opened.callback(state.close)
         identity = state.identity(config.agent)
-        streams = Streams(
-            config.streams,
-            deadline_us=config.deadline,
-            max_frames=max_frames,
-            offered=reports.offered,
-            overwritten=reports.overwritten,
-            stale=reports.stale,
-            gated=reports.gated,
-            captured=reports.captured,
-            clock_us=monotonic_us,
-        )
+        streams = _build_streams(config, reports, max_frames=max_frames)
         opened.callback(streams.close, lambda: LEAVE_WITHIN_S)
         if links is None:
             links = _build_links(config, opened)
@@ -158,48 +107,14 @@ def assemble(
             opened.callback(sink.close)
         counters = Counters()
         latency = LatencyTally(tuple(config.streams))
-        outbox = OutboxWriter(
-            store=SqliteOutbox(
-                config.state_dir / "outbox.db",
-                durability=config.outbox.durability,
-                bounds=Bounds(
-                    max_bytes=config.outbox.max_bytes,
-                    max_age_us=config.outbox.max_age,
-                    coarsen=config.outbox.on_full == "coarsen",
-                ),
-            ),
-            agent=identity.agent,
-            run=identity.run,
-            clock_us=monotonic_us,
-            on_committed=reports.committed,
-            send=reports.send_bulk,
-            overdue=reports.bulk_overdue,
-        )
+        outbox = _build_outbox(config, identity, reports)
         bulk = reports.bulk = BulkWay(
             links,
             metered={link.name: link_settings(config, link.name).metered for link in links},
             outbox=outbox,
         )
-        near = (
-            None
-            if models is None
-            else NearRunner(
-                models.full,
-                smaller=models.smaller,
-                labels=label_space(config),
-                done=reports.near_done,
-                clock_us=monotonic_us,
-            )
-        )
-        encoder = (
-            None
-            if not links
-            else Encoder(
-                [CODECS[rung.codec].resolve().from_config(rung) for rung in config.scheduler.ladder],
-                done=reports.encoded,
-                clock_us=monotonic_us,
-            )
-        )
+        near = None if models is None else _build_near(config, models, reports)
+        encoder = _build_encoder(config, reports) if links else None
         names = NearNames() if models is None else models.names
         desk = AnswerDesk(
             identity=identity,
@@ -218,15 +133,7 @@ def assemble(
             near_prior_us=None if models is None else models.prior_us,
             small_prior_us=None if models is None else models.smaller_prior_us,
         )
-        tracks = (
-            None
-            if config.tracker is None
-            else TrackRunner(
-                {name: TRACKERS.build(config.tracker) for name in config.streams},
-                done=reports.tracked,
-                clock_us=monotonic_us,
-            )
-        )
+        tracks = _build_tracks(config, reports)
         tracking = None if tracks is None else Tracking(tracks, settings=settings, near=names)
         scheduler = Scheduler(settings, stream_settings(config, streams.infos))
         book = BudgetBook(
@@ -296,6 +203,20 @@ def label_space(config: PipelineConfig) -> LabelSpace | None:
     return None if config.labels is None else LabelSpace(config.labels, config.label_map)
 
 
+def _build_streams(config: PipelineConfig, reports: Reports, *, max_frames: int | None) -> Streams:
+    return Streams(
+        config.streams,
+        deadline_us=config.deadline,
+        max_frames=max_frames,
+        offered=reports.offered,
+        overwritten=reports.overwritten,
+        stale=reports.stale,
+        gated=reports.gated,
+        captured=reports.captured,
+        clock_us=monotonic_us,
+    )
+
+
 def _build_links(config: PipelineConfig, opened: ExitStack) -> list[Link]:
     """In the order of the file; each is closed with `opened`."""
     links: list[Link] = []
@@ -306,3 +227,51 @@ def _build_links(config: PipelineConfig, opened: ExitStack) -> list[Link]:
         opened.callback(made.close)
         links.append(made)
     return links
+
+
+def _build_outbox(config: PipelineConfig, identity: Identity, reports: Reports) -> OutboxWriter:
+    return OutboxWriter(
+        store=SqliteOutbox(
+            config.state_dir / "outbox.db",
+            durability=config.outbox.durability,
+            bounds=Bounds(
+                max_bytes=config.outbox.max_bytes,
+                max_age_us=config.outbox.max_age,
+                coarsen=config.outbox.on_full == "coarsen",
+            ),
+        ),
+        agent=identity.agent,
+        run=identity.run,
+        clock_us=monotonic_us,
+        on_committed=reports.committed,
+        send=reports.send_bulk,
+        overdue=reports.bulk_overdue,
+    )
+
+
+def _build_near(config: PipelineConfig, models: NearModels, reports: Reports) -> NearRunner:
+    return NearRunner(
+        models.full,
+        smaller=models.smaller,
+        labels=label_space(config),
+        done=reports.near_done,
+        clock_us=monotonic_us,
+    )
+
+
+def _build_encoder(config: PipelineConfig, reports: Reports) -> Encoder:
+    return Encoder(
+        [CODECS[rung.codec].resolve().from_config(rung) for rung in config.scheduler.ladder],
+        done=reports.encoded,
+        clock_us=monotonic_us,
+    )
+
+
+def _build_tracks(config: PipelineConfig, reports: Reports) -> TrackRunner | None:
+    if config.tracker is None:
+        return None
+    return TrackRunner(
+        {name: TRACKERS.build(config.tracker) for name in config.streams},
+        done=reports.tracked,
+        clock_us=monotonic_us,
+    )

@@ -2,7 +2,8 @@
 
 Law: captured = near + far + tracked + missed + gated + shed(reason) + pending, per agent, at any moment.
 Captures and ends before anybody was asked come from any thread, through the methods that say so; all else is the
-dispatcher thread's. Others read it when those threads have ended.
+dispatcher thread's. Others may read at any moment, a figure then a frame ahead of another; what adds up is read when
+those threads have ended.
 """
 
 import threading

@@ -1,8 +1,9 @@
 """The dispatcher: one thread that owns the scheduler, its clock and its timers.
 
-An actor: capture, near, codec pool, link and outbox only report to its inbox; it turns what the scheduler
-decides into calls that return at once. Nothing here blocks but the wait for the next event or timer. Frames that
-nobody is asked about never come by: however fast a camera is, the inbox holds one report of each stream at most.
+An actor: capture, near, tracker, encoder, links and outbox only report to its inbox. The intake takes frames from
+their slots, the scheduler decides, the enactor carries out; nothing here blocks but the wait for the next event or
+timer. Frames that nobody is asked about (gated, overwritten, stale) end on the thread that captured them: however fast
+a camera is, the inbox holds one report of each stream at most.
 """
 
 import logging

@@ -20,6 +20,7 @@ from edge.outbox.payload_pool import PayloadPool
 from edge.outbox.payload_uplink import Message
 from edge.outbox.stats import OutboxStats
 from edge.outbox.store import Changes, OutboxStore
+from edge.outbox.store_health import RETRY_FIRST_US, StoreHealth
 from pipelines.errors import Retryable
 from pipelines.frame import FrameId
 from pipelines.result import GapReason, Record
@@ -32,8 +33,6 @@ COMMIT_AT_MOST = 1024
 GAPS_EVERY_US = 2_000_000
 SYNC_WITHIN_US = 50_000
 UPTIME_EVERY_US = 30_000_000  # how much age a crash may forget while nothing else is written
-RETRY_FIRST_US = 200_000
-RETRY_AT_MOST_US = 5_000_000
 IDLE_US = 1_000_000
 
 
@@ -70,11 +69,9 @@ class Keeper:
         self._flush = False
         self._last_commit_us = 0
         self._unsynced_us: int | None = None
-        self._retry_us = 0
-        self._backoff_us = 0  # above zero while the store fails
+        self._health = StoreHealth()
         self._durations = SampleWindow(500)
         self._lost = 0
-        self._last_error = ""
 
     # -- what it is told ----------------------------------------------------------------------------------
 
@@ -83,7 +80,7 @@ class Keeper:
         try:
             self._store.open(now_us)
         except Retryable as error:
-            self._failed(error, now_us)
+            self._health.failed(error, now_us)
 
     def append(self, record: Record, now_us: int) -> None:
         self._held.put(Held(record, now_us, announce=True))
@@ -101,7 +98,7 @@ class Keeper:
         try:
             kept = self.backfill.reread(key, now_us)
         except Retryable as error:
-            self._failed(error, now_us)
+            self._health.failed(error, now_us)
             return
         if kept is not None:
             self._held.put(replace(kept, record=replace(kept.record, late_far=True)))
@@ -136,18 +133,18 @@ class Keeper:
     def turn(self, now_us: int) -> int:
         """Do what is due; the time of the next turn if nothing happens before."""
         self._pools.expire(now_us, carried=self.backfill.carries)
-        if self._backoff_us == 0 or now_us >= self._retry_us:
+        if self._health.may_write(now_us):
             self.commit(now_us)
-        if self._backoff_us:
+        if self._health.fails:
             self._drop_excess(now_us)
         elif not self._held and self.payloads.commit(now_us):
             self._unsynced_us = self._unsynced_us or now_us
         self._sync(now_us)
         send_us: int | None = now_us + RETRY_FIRST_US
         try:
-            send_us = self.backfill.turn(now_us, at_once=self._flush, store_fails=self._backoff_us > 0)
+            send_us = self.backfill.turn(now_us, at_once=self._flush, store_fails=self._health.fails)
         except Retryable as error:
-            self._failed(error, now_us)
+            self._health.failed(error, now_us)
         self._flush = False
         return self._due_us(now_us, send_us)
 
@@ -160,18 +157,16 @@ class Keeper:
             going = self._held.oldest(self._group)
             changes = self._changes(going, now_us, exact=exact)
             if changes is None:
-                self._backoff_us = 0
+                self._health.nothing_to_write()
                 return True
             self._store.commit(changes, now_us)
         except Retryable as error:
             self._marks.restore(marks)
-            self._failed(error, now_us)
+            self._health.failed(error, now_us)
             self._group = max(1, self._group // 8)  # a full disk may have room for fewer
             self.backfill.make_room(changes, most=self._group, now_us=now_us)
             return False
-        if self._backoff_us:
-            log.warning("the outbox writes again")
-        self._backoff_us, self._last_error = 0, ""
+        self._health.wrote()
         self._group = min(2 * self._group, COMMIT_AT_MOST)
         self._last_commit_us = now_us
         self._unsynced_us = now_us if self._unsynced_us is None else self._unsynced_us
@@ -204,7 +199,7 @@ class Keeper:
             far_pending=len(self._pools.far),
             outcomes_pending=len(self._pools.outcomes),
             commit_p99_us=int(self._durations.quantile(0.99, 0) or 0),
-            last_error=self._last_error or self.payloads.last_error,
+            last_error=self._health.last_error or self.payloads.last_error,
             payloads_uncommitted=len(self.payloads),
             payloads_lost=self.payloads.lost,
             **self.backfill.figures(),
@@ -246,13 +241,6 @@ class Keeper:
             self._store.commit(Changes(gaps=interrupted(old), ended_runs={mark.run for mark in old}), now_us)
         self._previous_ended = True
 
-    def _failed(self, error: Retryable, now_us: int) -> None:
-        if self._backoff_us == 0:
-            log.warning("the outbox cannot write for now, answers wait in memory: %s", error)
-        self._last_error = str(error)
-        self._backoff_us = min(max(RETRY_FIRST_US, 2 * self._backoff_us), RETRY_AT_MOST_US)
-        self._retry_us = now_us + self._backoff_us
-
     def _drop_excess(self, now_us: int) -> None:
         """What memory cannot hold while the store fails is lost, and said so."""
         for held in self._held.pop_excess(self._max_memory_records):
@@ -267,7 +255,7 @@ class Keeper:
         try:
             self._store.sync()
         except Retryable as error:
-            self._last_error = str(error)
+            self._health.last_error = str(error)
             self._unsynced_us = now_us
         else:
             self._unsynced_us = None
@@ -278,8 +266,8 @@ class Keeper:
             due.append(self._ranges.since_us + GAPS_EVERY_US)
         if self._unsynced_us is not None:
             due.append(self._unsynced_us + SYNC_WITHIN_US)
-        if self._backoff_us:
-            due.append(self._retry_us)
+        if self._health.fails:
+            due.append(self._health.retry_us)
         elif len(self._held) > 0 or self.backfill.unreadable or self._marks.due:
             due.append(now_us)
         else:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter
 
 from edge.scheduling.actions import Action, CancelFar, CancelNear, Give, Release, Shed, Track
+from edge.scheduling.carrying import Carrying
 from edge.scheduling.job import Job, Near
-from edge.scheduling.near_estimate import NearEstimate
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.near_way import NearWay
 from edge.scheduling.settings import SchedulerSettings
@@ -29,8 +29,7 @@ class JobTable:
         self._near = near
         self._wake_up = wake_up
         self._streams = streams
-        tracking = settings.tracking
-        self.tracking = None if tracking is None else NearEstimate(tracking.guard_us)
+        self.carrying = Carrying(settings.tracking, wake_up, streams)
         self._jobs: dict[Key, Job] = {}
         self._timed: list[Job] = []  # those that may still be due at some time, by `answer_by_us`
         self._left: dict[Key, int] = {}  # answered, with far results still out: when those are forgotten
@@ -99,20 +98,6 @@ class JobTable:
             self.out.append(Shed(loser.key, ShedReason.PRIORITY))
         return lost
 
-    def trackable(self, key: Key) -> bool:
-        """Whether there is an answer young enough to be carried forward to this frame."""
-        tracking = self._settings.tracking
-        if tracking is None:
-            return False
-        behind = self._streams[key[0]].behind(key[1])
-        return behind is not None and behind <= tracking.max_age
-
-    def patience_us(self, key: Key, answer_by_us: int) -> int:
-        """Until when a frame that nobody can take yet may wait for somebody; a tracked answer takes time to make."""
-        if self.tracking is None or not self.trackable(key):
-            return answer_by_us
-        return answer_by_us - self._wake_up.commit_us - self.tracking.guard_us
-
     def fallback(self, job: Job) -> float:
         """The accuracy of what would answer the frame if far does not: near, smaller near, tracked, missed."""
         settings = self._settings
@@ -120,9 +105,7 @@ class JobTable:
             if job.near_small and settings.small_near is not None:
                 return settings.small_near.accuracy
             return settings.near_accuracy or 0.0
-        return (
-            settings.tracking.accuracy if settings.tracking is not None and self.trackable(job.key) else 0.0
-        )
+        return self.carrying.accuracy(job.key)
 
     # -- answers ------------------------------------------------------------------------------------------
 
@@ -139,13 +122,14 @@ class JobTable:
             job.eager = True  # far ended without an answer and nothing was kept: near may still make it
             return
         alone = nobody and job.near is Near.NONE and self._near.busy
-        if now_us >= self._give_up_us(job) or (nobody and not alone):
+        if now_us >= self.carrying.give_up_us(job) or (nobody and not alone):
             self._miss(job, now_us)
             return
         if alone:
             self._alone[job.key] = job
-        if self.tracking is not None and not job.tracked:
-            self._stand_by(job, now_us)
+        if not job.tracked and self.carrying.begins(job, now_us):
+            job.tracked = True
+            self.out.append(Track(job.key))
 
     def give(
         self, job: Job, by: AnsweredBy, status: Status, reason: str, *, now_us: int, link: str = ""
@@ -194,9 +178,8 @@ class JobTable:
     def next_us(self) -> int | None:
         """When a job needs a `tick`, or one of its flights becomes overdue."""
         commit_us = self._wake_up.commit_us
-        tracks, small = self.tracking is not None, self._near.small_estimate is not None
-        track_us = 0 if self.tracking is None else self.tracking.guard_us
-        early_us = max(commit_us + track_us, self._wake_up.hold_us)
+        tracks, small = self.carrying.exists, self._near.small_estimate is not None
+        early_us = max(commit_us + self.carrying.guard_us, self._wake_up.hold_us)
         soonest_us: int | None = None
         over: list[Job] = []
         for job in self._timed:
@@ -210,7 +193,7 @@ class JobTable:
             elif job.near is Near.HELD:
                 due_us = self._hold_until_us(job)
             else:
-                due_us = self._due_us(job) if tracks else job.give_up_us
+                due_us = self.carrying.due_us(job) if tracks else job.give_up_us
                 again_us = self._again_us(job) if small else None
                 due_us = due_us if again_us is None else min(due_us, again_us)
             for flight in job.flights.values():
@@ -264,31 +247,10 @@ class JobTable:
         else:
             self._left[job.key] = forget_us
 
-    def _give_up_us(self, job: Job) -> int:
-        """When nobody is waited for any more. A tracked answer needs time to be committed; a near run that is on
-        gets all there is."""
-        if job.near is not Near.NONE or not self.trackable(job.key):
-            return job.give_up_us
-        return job.answer_by_us - self._wake_up.commit_us
-
     def _again_us(self, job: Job) -> int | None:
         if job.near is not Near.RUNNING or job.given is not None:
             return None
         return self._near.again_us(job, job.answer_by_us - self._wake_up.commit_us)
-
-    def _stand_by(self, job: Job, now_us: int) -> None:
-        """Have the last answer carried forward once there is just time for it."""
-        if now_us >= self._track_us(job) and self.trackable(job.key):
-            job.tracked = True
-            self.out.append(Track(job.key))
-
-    def _track_us(self, job: Job) -> int:
-        """When the last answer has to be carried forward at the latest, so that it is there when it is given."""
-        guard_us = 0 if self.tracking is None else self.tracking.guard_us
-        return job.answer_by_us - self._wake_up.commit_us - guard_us
-
-    def _due_us(self, job: Job) -> int:
-        return self._give_up_us(job) if job.tracked or not self.trackable(job.key) else self._track_us(job)
 
     def _miss(self, job: Job, now_us: int) -> None:
         """Nobody can answer in time: carried forward from the last answer, or said as it is."""
@@ -300,7 +262,7 @@ class JobTable:
                 self.out.append(CancelFar(job.key, flight.link))
         status = job.near_status if job.near is Near.OVER else Status.TIMEOUT
         reason = job.far_reason or ("far not back in time" if job.far_open else "no time for near")
-        if self.trackable(job.key):
+        if self.carrying.trackable(job.key):
             self.give(job, AnsweredBy.TRACKED, Status.OK, reason, now_us=now_us)
         else:
             self.give(job, AnsweredBy.MISSED, status, reason, now_us=now_us)

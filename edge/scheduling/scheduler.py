@@ -107,11 +107,11 @@ class Scheduler:
             for lost in self._table.make_room(job, now_us, hopeful_only=False):
                 self._offload.forget(lost, now_us)
         if option is None and job.near is Near.NONE:
-            patient = now_us < self._table.patience_us(key, job.answer_by_us)
+            patient = now_us < self._table.carrying.patience_us(key, job.answer_by_us)
             if patient and (self.near.exists or self._decision.hopes(job, now_us)):
                 return None
             reason = None if patient else self.near.why_shed(job)
-            if reason is not None and not self._table.trackable(key):
+            if reason is not None and not self._table.carrying.trackable(key):
                 self._table.out.append(Shed(key, reason))
                 return self._finish(now_us)
         self._table.add(job)
@@ -125,7 +125,7 @@ class Scheduler:
 
     def waits_until_us(self, key: Key, deadline_us: int) -> int:
         """When a frame that was not taken has to be offered for the last time."""
-        return self._table.patience_us(key, deadline_us - self.wake_up.margin_us)
+        return self._table.carrying.patience_us(key, deadline_us - self.wake_up.margin_us)
 
     def encoded(self, key: Key, *, size_bytes: int, encode_us: int, now_us: int) -> list[Action]:
         """The payload is ready; it is sent unless it is too late, or its real size makes it not worth it."""
@@ -207,8 +207,7 @@ class Scheduler:
 
     def tracked(self, took_us: int) -> None:
         """An answer was carried forward, `took_us` after it was ordered."""
-        if self._table.tracking is not None:
-            self._table.tracking.observe(took_us)
+        self._table.carrying.observe(took_us)
 
     def saw(
         self, stream: str, detections: Detections, now_us: int, size_px: tuple[int, int] | None = None

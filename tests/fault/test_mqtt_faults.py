@@ -9,19 +9,15 @@ from pathlib import Path
 
 import paho.mqtt.client as mqtt
 import pytest
-from pydantic import ValidationError
 
 from edge.sinks.courier import NotNowError
-from edge.sinks.kinds import unencrypted
-from edge.sinks.mqtt import MqttCourier
 from edge.sinks.parcel import packed
-from edge.sinks.place import Place
-from pipelines.errors import ConfigError
 from tests.support.answers import answer
 from tests.support.broker import Broker, Subscriber
 from tests.support.certificates import certificates
 from tests.support.eventually import eventually
-from tests.support.sinks import sink, sink_config
+from tests.support.mqtt import courier
+from tests.support.sinks import sink
 
 pytestmark = pytest.mark.service("mosquitto")
 
@@ -56,11 +52,6 @@ def give(made, *seqs):
     for seq in seqs:
         made.write(answer(seq))
     made.flush()
-
-
-def courier(folder, **settings):
-    config = sink_config(kind="mqtt", **settings)
-    return MqttCourier.from_config(config, Place(name="mqtt", agent="gw", run=bytes(16), folder=folder))
 
 
 def test_each_answer_is_a_message_at_the_topic_of_its_stream(broker, mqtt_sink):
@@ -261,35 +252,6 @@ def test_what_our_own_client_refuses_to_send_is_said_as_what_it_is(broker, tmp_p
     with pytest.raises(NotNowError, match="Message queue full"):
         made.deliver([packed(answer(1), number=1, born_us=0)])
     made.close()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"url": "http://host"}, "must begin with mqtt:// or mqtts://"),
-        ({"url": "mqtt://user:pass@host"}, "user and password_file"),
-        ({"url": "mqtt://host/path"}, "has a path behind the host"),
-        ({"url": "mqtt://host", "topic": "a/#"}, "no wildcards"),
-        ({"url": "mqtt://host", "topic": "a/{camera}"}, "may hold {agent} and {stream}"),
-        ({"url": "mqtt://host", "status_topic": "a/{stream}"}, "may hold {agent}"),
-        ({"url": "mqtt://host", "keep_alive": "1500ms"}, "whole seconds"),
-        ({"url": "mqtt://host", "tls": {}}, "is for mqtts"),
-        ({"url": "mqtts://host", "tls": {"key": __file__}}, "needs cert"),
-        ({"url": "mqtt://host", "password_file": __file__}, "needs user"),
-    ],
-)
-def test_a_block_that_cannot_work_is_refused_with_words(wrong, words):
-    with pytest.raises(ValidationError, match=words):
-        sink_config(kind="mqtt", **wrong)
-
-
-def test_a_password_that_is_missing_or_anybody_could_read_is_said_at_start(tmp_path):
-    secret = tmp_path / "secret"
-    secret.touch()
-    with pytest.raises(ConfigError, match="is empty"):
-        courier(tmp_path, url="mqtt://127.0.0.1", user="gw", password_file=secret)
-    config = sink_config(kind="mqtt", url="mqtt://127.0.0.1", user="gw", password_file=secret)
-    assert "the password goes unencrypted" in unencrypted([config])[0]
 
 
 def test_two_clients_with_one_id_are_told_so_and_do_not_throw_each_other_out_all_the_time(broker, tmp_path):

@@ -14,8 +14,10 @@ from edge.scheduling.rung import Rung
 from edge.scheduling.scheduler import Scheduler
 from edge.scheduling.settings import LinkSettings, SchedulerSettings, StreamSettings
 from nearfar.simulation.clock import Clock
-from pipelines.result import AnsweredBy, Load, Status, WorkerTiming
+from pipelines.result import Load, Status, WorkerTiming
 from protos.wire.session import Credit
+from tests.support.ledger import Ledger
+from tests.support.virtual_wire import Wire
 
 MS = 1000
 FRAME_BYTES = 20_000
@@ -47,19 +49,7 @@ def links(*names: str, **changes: object) -> tuple[LinkSettings, ...]:
 
 
 @dataclass
-class Wire:
-    """One link: `rtt_us(now)` None = the packet is lost; `frames_pass` False = only small packets arrive."""
-
-    rtt_us: Callable[[int], int | None] = lambda _: 20 * MS
-    worker_us: Callable[[int], int] = lambda _: 20 * MS
-    bytes_per_us: float = 12.5
-    frames_pass: bool = True
-    free_us: int = 0
-    sent_bytes: int = 0
-
-
-@dataclass
-class World:
+class World(Ledger):
     """`near_us(now)` how long a near run takes; `rtt_us`, `worker_us` script the first link."""
 
     scheduler: Scheduler
@@ -70,19 +60,12 @@ class World:
     confidence: Callable[[Key], float | None] = lambda _: 0.5
     clock: Clock = field(default_factory=lambda: Clock(1_000_000))
     wires: dict[str, Wire] = field(default_factory=dict)
-    given: dict[Key, actions.Give] = field(default_factory=dict)
-    released: dict[Key, tuple[int, AnsweredBy]] = field(default_factory=dict)
-    deadlines: dict[Key, int] = field(default_factory=dict)
-    late_far: list[Key] = field(default_factory=list)
     waiting: dict[str, Key] = field(default_factory=dict)
-    shed: list[Key] = field(default_factory=list)
-    shed_for: dict[Key, str] = field(default_factory=dict)
     pings: int = 0
     fresh: int = 0
     fresh_reasons: list[str] = field(default_factory=list)
     near_runs: list[tuple[Key, bool]] = field(default_factory=list)
     near_busy: Key | None = None
-    tracks: list[tuple[int, Key]] = field(default_factory=list)
     offloaded: list[tuple[int, Key, bool]] = field(default_factory=list)
     sent_over: list[tuple[int, Key, str]] = field(default_factory=list)
     uncovered: list[Key] = field(default_factory=list)  # sent far with no near slot or run behind them
@@ -140,7 +123,7 @@ class World:
         """A frame becomes available now: it displaces what waits in the slot."""
         key = (stream, seq)
         if stream in self.waiting:
-            self._shed(self.waiting.pop(stream), "slot_overwritten")
+            self.give_up(self.waiting.pop(stream), "slot_overwritten")
         self.deadlines[key] = self.now_us + deadline_us
         self.waiting[stream] = key
         self.take(stream)
@@ -231,24 +214,19 @@ class World:
                 run = len(self.near_runs)
                 self.at(now + MS, lambda: self._near_end(key, 0, run))
             case actions.Track(key):
-                assert key not in self.given, f"{key} was carried forward after its answer"
-                self.tracks.append((now, key))
+                self.carry(key, now)
             case actions.Give(key, hold=hold):
-                assert key not in self.given, f"{key} was answered twice"
-                assert key not in self.shed_for, f"{key} was shed and answered"
-                self.given[key] = action
+                self.give(action)
                 if not hold:
-                    self._release(key)
+                    self.release(key, now)
                 elif self.commit_us is not None:
                     self.at(now + self.commit_us, lambda: self.scheduler.committed(key, self.now_us))
             case actions.Release(key):
-                self._release(key)
+                self.release(key, now)
             case actions.Shed(key, reason):
-                assert key not in self.given, f"{key} was answered and shed"
-                self._shed(key, reason.value)
+                self.give_up(key, reason.value)
             case actions.LateFar(key):
-                if key not in self.given or self.given[key].by is not AnsweredBy.FAR:
-                    self.late_far.append(key)
+                self.far_was_late(key)
             case actions.SendPing(link, nonce):
                 self.pings += 1
                 rtt_us = self.wires[link].rtt_us(now)
@@ -265,15 +243,6 @@ class World:
 
     def _pong(self, link: str, nonce: int) -> list[actions.Action]:
         return self.scheduler.pong(link, nonce, resident_us=0, load=Load(), credit=None, now_us=self.now_us)
-
-    def _shed(self, key: Key, reason: str) -> None:
-        assert key not in self.shed_for, f"{key} was shed twice"
-        self.shed.append(key)
-        self.shed_for[key] = reason
-
-    def _release(self, key: Key) -> None:
-        assert key not in self.released, f"{key} was released twice"
-        self.released[key] = (self.now_us, self.given[key].by)
 
     def _near_end(self, key: Key, run_us: int, run: int) -> list[actions.Action]:
         if self.near_busy != key or run != len(self.near_runs):
@@ -305,15 +274,6 @@ class World:
             body_us + worker_us + rtt_us // 2,
             lambda: self.scheduler.result(key, link=link, timing=timing, load=load, now_us=self.now_us),
         )
-
-    def share(
-        self, by: AnsweredBy, first_seq: int = 1, last_seq: int = 1 << 60, stream: str | None = None
-    ) -> float:
-        seqs = [k for k in self.released if first_seq <= k[1] <= last_seq and stream in (None, k[0])]
-        return sum(self.released[k][1] is by for k in seqs) / max(1, len(seqs))
-
-    def late(self) -> list[Key]:
-        return [k for k, (at, _) in self.released.items() if at > self.deadlines[k]]
 
 
 def world(

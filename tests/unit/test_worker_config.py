@@ -1,0 +1,114 @@
+"""The worker file: its defaults, what is refused and with which words."""
+
+import pytest
+
+from cloud.config import WorkerConfig, load_worker
+from pipelines.errors import ConfigError
+from tests.support.refused import refused
+
+WORKER = """\
+version: 1
+listen: {zmq: {address: "127.0.0.1:0"}}
+models:
+  rehearsal: {detector: {kind: synthetic}}
+"""
+
+
+@pytest.fixture
+def worker(tmp_path):
+    def load(*overrides, text=WORKER) -> WorkerConfig:
+        (tmp_path / "worker.yaml").write_text(text)
+        return load_worker(tmp_path / "worker.yaml", overrides)
+
+    return load
+
+
+def test_a_worker_has_the_documented_defaults(worker, tmp_path):
+    config = worker()
+    assert config.default_model == "rehearsal"
+    assert config.store.url == f"sqlite:///{tmp_path}/.nearfar/worker/records.db"
+    assert (config.queue.max_frames, config.queue.max_bytes) == (64, 64 << 20)
+    assert (config.per_agent.frames_in_flight, config.per_agent.bytes_in_flight) == (8, 4 << 20)
+    assert (config.limits.message, config.limits.pixels) == (8 << 20, 12_000_000)
+    assert (config.store.commit_every, config.drain) == (20_000, 10_000_000)
+    assert config.listen.http is None
+    assert config.models["rehearsal"].warm_up == 3
+
+
+def test_the_store_follows_state_dir_and_its_file_is_relative_to_the_yaml(worker, tmp_path):
+    assert worker("state_dir=s", "store.commit_every=5ms").store.url == f"sqlite:///{tmp_path}/s/records.db"
+    assert worker("store.url=sqlite:///r.db").store.url == f"sqlite:///{tmp_path}/r.db"
+    assert worker("store.url=sqlite:////abs/r.db").store.url == "sqlite:////abs/r.db"
+    kept = worker("store.keep=30d", "store.payloads={path: pictures, max_bytes: 50GiB}").store
+    assert kept.keep == 30 * 86_400_000_000
+    assert kept.payloads is not None
+    assert (kept.payloads.path, kept.payloads.max_bytes, kept.payloads.keep) == (
+        tmp_path / "pictures",
+        50 << 30,
+        "hard",
+    )
+    assert worker("store.url=postgresql+psycopg://u@h/db").store.url == "postgresql+psycopg://u@h/db"
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:7440", "10.0.0.5:7440", "[::]:7440", "gw.example:7440"])
+def test_a_listener_off_loopback_needs_the_word_insecure(worker, address):
+    assert "asks for no credentials" in refused(worker, f"listen.zmq.address='{address}'")
+    assert worker(f"listen.zmq.address='{address}'", "listen.zmq.insecure=true").listen.zmq.insecure
+
+
+def test_an_ipv6_host_without_brackets_is_ambiguous_and_refused(worker):
+    assert "goes in brackets" in refused(worker, "listen.zmq.address='::1:7440'")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:7440", "[::1]:7440", "127.1.2.3:1"])
+def test_a_listener_on_loopback_needs_no_word(worker, address):
+    assert worker(f"listen.zmq.address='{address}'").listen.zmq.address == address
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("listen.zmq.address=7440", "must be text"),
+        ("listen.zmq.address='localhost'", "HOST:PORT"),
+        ("listen.zmq.curve={key_file: k}", "credentials for listeners are not built yet"),
+        ("listen.grpc={address: '0.0.0.0:1'}", "asks for no credentials"),
+        ("listen.grpc={address: '127.0.0.1:0', tls: {}}", "credentials for listeners are not built yet"),
+        ("listen={}", "agents need a way in"),
+        ("listen.http={address: '0.0.0.0:9464'}", "asks for no credentials"),
+        ("models={}", "at least 1"),
+        ("models.rehearsal.providers=[cuda]", "other providers than the CPU are not built yet"),
+        ("models.rehearsal.sha256=" + "0" * 63 + "a", "has no file to compare"),
+        ("models.rehearsal.sha256=xyz", "64 lower-case hex digits"),
+        ("default_model=other", "no such model; there is rehearsal"),
+        ("models.second={detector: {kind: synthetic}}", "name one of rehearsal, second"),
+        ("batch.max=4", "batching is not built yet"),
+        ("bulk={when: idle}", "bulk lane are not built yet"),
+        ("store.keep=30m", "records are kept for 1h at least"),
+        ("store.payloads={max_bytes: 1GiB}", "store.payloads.path"),
+        ("store.payloads={path: x, keep: some}", "hard"),
+        ("store.url=postgres://u:secret@h/db", "write postgresql+psycopg://USER@HOST/DATABASE"),
+        ("store.url='sqlite://'", "must be sqlite:///FILE"),
+        ("store.url='sqlite:///:memory:'", "must be sqlite:///FILE"),
+        ("limits.message=8388608", "a size needs its unit"),
+    ],
+)
+def test_what_a_worker_does_not_do_is_refused_with_a_sentence(worker, override, words):
+    assert words in refused(worker, override)
+
+
+def test_the_fingerprint_of_a_model_reaches_its_detector(worker, tmp_path):
+    (tmp_path / "m.onnx").write_bytes(b"")
+    detector = "models.rehearsal.detector={kind: centerface, model: m.onnx, input: 320x224}"
+    digest = "a" * 64
+    model = worker(detector, f"models.rehearsal.sha256={digest}", "models.rehearsal.threads=2").models[
+        "rehearsal"
+    ]
+    assert model.detector.kind == "centerface"
+    assert (model.detector.sha256, model.detector.threads) == (digest, 2)
+
+
+def test_a_worker_without_a_file_is_told_what_to_write_and_that_works(worker):
+    with pytest.raises(ConfigError, match="needs a file that names its model") as caught:
+        load_worker(None)
+    recipe = next(line for line in str(caught.value).splitlines() if "synthetic" in line)
+    assert worker(text=recipe[recipe.index("{") :]).default_model == "rehearsal"
