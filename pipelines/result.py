@@ -200,7 +200,8 @@ class Record:
 class Gap:
     """Frames `first..last` (inclusive) of a stream that have no record, and why.
 
-    `interrupted` may span frames that were recorded after all: it explains those that were not.
+    `interrupted` may span frames that were recorded after all, and numbers beyond the last frame that none ever had: it
+    explains the frames without a record among them, and is no count of them.
     """
 
     run: bytes

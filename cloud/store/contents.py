@@ -4,7 +4,7 @@ Whoever drops a file holds its row, and whoever puts one looks again for the fil
 its row never part. Rows are locked in the order of their hashes, before those of the frames.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from sqlalchemy import bindparam, delete, func, select
@@ -33,6 +33,11 @@ def held(connection: Connection, hashes: Iterable[str], *, lock: bool = False) -
             statement = statement.order_by(blobs.c.sha256).with_for_update()
         found.update((row[0], int(row[1])) for row in connection.execute(statement))
     return found
+
+
+def lost(held: Mapping[str, int], folder: PayloadFolder, doubted: Collection[str]) -> set[str]:
+    """Of these, hash → bytes: those without a file of that size, and those that are `doubted`."""
+    return {sha256 for sha256, size in held.items() if sha256 in doubted or folder.size(sha256) != size}
 
 
 def of_shard(connection: Connection, shard: str) -> set[str]:

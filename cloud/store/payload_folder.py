@@ -48,15 +48,26 @@ class PayloadFolder:
     def path(self, sha256: str) -> Path:
         return self.root / sha256[:2] / sha256
 
+    def size(self, sha256: str) -> int | None:
+        """Bytes of the file, None when there is none."""
+        path = self.path(sha256)
+        try:
+            return path.stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise Retryable(f"the payload folder {self.root} cannot be read: {error.strerror}") from error
+
     def put(self, data: bytes) -> str:
-        """Its content hash, once it is on the disk."""
+        """Its content hash, once it is on the disk. A damaged file of that name is replaced."""
         self.need()
         sha256 = content_hash(data)
         path = self.path(sha256)
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.utime(path)  # young again: nobody takes it for a leftover
-                return sha256
+                if _is(path, data):
+                    return sha256
             (self.root / _BEGUN).mkdir(exist_ok=True)
             begun = self.root / _BEGUN / f"{sha256}.{secrets.token_hex(4)}"
             try:
@@ -128,6 +139,16 @@ def _ages(folder: Path) -> Iterator[tuple[str, float]]:
                     yield entry.name, entry.stat().st_mtime
     except FileNotFoundError:
         return
+
+
+def _is(path: Path, data: bytes) -> bool:
+    """Whether the file is sound; one that cannot be read is not."""
+    try:
+        return path.stat().st_size == len(data) and path.read_bytes() == data
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return False
 
 
 def _sync_folder(folder: Path) -> None:

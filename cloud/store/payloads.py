@@ -16,14 +16,14 @@ from sqlalchemy.engine import Connection
 
 from cloud.store import contents, references, tidying
 from cloud.store.contention import in_turn
+from cloud.store.key import key_of
+from cloud.store.offers import Offer, giving_way, sort_offers
 from cloud.store.payload_folder import PayloadFolder, content_hash
 from cloud.store.payload_ref import PayloadRef
 from cloud.store.records import RecordStore
 from pipelines.errors import Rejected
 from pipelines.frame import Encoding, FrameId
 from pipelines.result import PRIORITIES, Priority
-
-Offer = tuple[FrameId, PayloadRef]
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +72,7 @@ class Payloads:
         self.counts = PayloadCounts()
         self._store = store
         self._guard = threading.Lock()  # one transaction at a time keeps `used_bytes` and `counts` right
+        self._doubted: set[str] = set()  # found damaged; some only by reading them
         self.used_bytes = 0
         if self.count_used() == 0:  # else it is there, or not mounted
             folder.make()
@@ -105,8 +106,10 @@ class Payloads:
 
     def settle(self, offers: Sequence[Offer], *, now_unix_us: int | None = None) -> list[int]:
         """What somebody could send: the indexes of those that are wanted. The others are settled, durably: a picture
-        of that frame as large has come at some time (evicted since or not), the content is held already and now
-        referred to, or it is larger than the quota. The size of what is held is believed, not the one offered."""
+        of that frame as large is held, or was evicted and there is no room for it; the content is held already and now
+        referred to; or it is larger than the quota. Held is what has a sound file, and its size is believed, not the
+        one offered."""
+        self.folder.need()
         now_us = time.time_ns() // 1000 if now_unix_us is None else now_unix_us
         with self._guard:
             return in_turn(lambda: self._settle(offers, now_us))
@@ -130,6 +133,8 @@ class Payloads:
         except Rejected as error:
             if self.folder.path(sha256).exists():
                 self.counts.damaged += 1
+                with self._guard:
+                    self._doubted.add(sha256)
             else:
                 self.counts.missing += 1
             log.warning("%s", error)
@@ -207,40 +212,39 @@ class Payloads:
             for sha256, payload in coming.items():
                 if not self.folder.path(sha256).exists():  # evicted elsewhere after it was put
                     self.folder.put(payload.data)
-            references.put(connection, self._store.upserts, refs, now_us)
-            dropped = self._drop_unreferred(connection, beside)
+            lost = contents.lost(known, self.folder, self._doubted) - coming.keys()
+            dropped = self._refer(connection, refs, beside, lost, now_us)
+        self._doubted -= coming.keys()
         new = coming.keys() - known.keys()
         self.used_bytes += sum(len(coming[sha256].data) for sha256 in new) - sum(dropped.values())
         self.counts.stored += len(new)
         self.counts.shared += len(refs) - len(new)
 
     def _settle(self, offers: Sequence[Offer], now_us: int) -> list[int]:
-        wanted: list[int] = []
-        shared: list[Offer] = []
-        too_large = 0
         with self._store.writing() as connection:
             there = references.of(connection, [identity for identity, _ in offers])
             hashes = {ref.sha256 for _, ref in offers} | {ref.sha256 for ref in there.values()}
             held = contents.held(connection, hashes, lock=True)
-            for index, (identity, ref) in enumerate(offers):
-                size_bytes = held.get(ref.sha256, ref.encoding.body_bytes)
-                has = there.get(identity)
-                if has is not None and has.encoding.body_bytes >= size_bytes:
-                    continue
-                if ref.sha256 in held:
-                    encoding = replace(ref.encoding, body_bytes=size_bytes)
-                    shared.append((identity, replace(ref, encoding=encoding)))
-                elif size_bytes > self.max_bytes:
-                    too_large += 1
-                else:
-                    wanted.append(index)
-            beside = self._beside(connection, shared)
-            references.put(connection, self._store.upserts, shared, now_us)
-            dropped = self._drop_unreferred(connection, beside)
+            lost = contents.lost(held, self.folder, self._doubted)
+            found = sort_offers(
+                offers,
+                present=there,
+                sound={sha256: size for sha256, size in held.items() if sha256 not in lost},
+                lost=lost,
+                room_bytes=self.max_bytes - self.used_bytes,
+                max_bytes=self.max_bytes,
+            )
+            beside = self._beside(connection, found.shared)
+            dropped = self._refer(connection, found.shared, beside, lost, now_us)
         self.used_bytes -= sum(dropped.values())
-        self.counts.shared += len(shared)
-        self.counts.too_large += too_large
-        return wanted
+        self.counts.shared += len(found.shared)
+        self.counts.too_large += found.too_large
+        if damaged := {sha256 for sha256 in lost - self._doubted if self.folder.size(sha256) is not None}:
+            self._doubted |= damaged
+            self.counts.damaged += len(damaged)
+        if lost:
+            log.warning("%d payloads are missing from %s or damaged", len(lost), self.folder.root)
+        return found.wanted
 
     def _forget(self, rows: Sequence[tuple[Mapping[str, object], str]]) -> None:
         hashes = {sha256 for _, sha256 in rows}
@@ -249,6 +253,16 @@ class Payloads:
             references.remove(connection, [key for key, _ in rows])
             dropped = self._drop_unreferred(connection, hashes)
         self.used_bytes -= sum(dropped.values())
+
+    def _refer(
+        self, connection: Connection, refs: Sequence[Offer], beside: set[str], lost: set[str], now_us: int
+    ) -> dict[str, int]:
+        """In the place of what is lost; those `beside` that are dropped for it: hash → bytes."""
+        if lost:
+            there = references.of(connection, [identity for identity, _ in refs])
+            references.remove(connection, map(key_of, giving_way(refs, there, lost)))
+        references.put(connection, self._store.upserts, refs, now_us)
+        return self._drop_unreferred(connection, beside)
 
     def _beside(self, connection: Connection, refs: Sequence[Offer]) -> set[str]:
         """Contents that may lose their last frame when these are referred to: a larger picture takes its place."""

@@ -79,7 +79,7 @@ class Link(Protocol):
     def name(self) -> str: ...
 
     def start(self, hello: Hello, deliver: Deliver) -> None:
-        """Connect both lanes; `hello.lane` is replaced per lane."""
+        """Connect both lanes; `hello.lane` is replaced per lane, and the bulk lane asks for no model."""
         ...
 
     def send(self, *messages: ToWorker, lane: Lane = Lane.LIVE) -> Sent:

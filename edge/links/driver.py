@@ -183,7 +183,7 @@ class Driver(Generic[C]):
                     self._open(lane, number)
                 case Greet(number):
                     if self._hello is not None:
-                        self.connections[number].control(replace(self._hello, lane=lane))
+                        self.connections[number].control(_on(lane, self._hello))
                 case Reply(number, message):
                     self.connections[number].control(message)
                 case Close(number, reason):
@@ -216,3 +216,10 @@ class Driver(Generic[C]):
         with self._books:
             del self.connections[connection.number]
             self._bytes_closed += connection.bytes_sent
+
+
+def _on(lane: Lane, hello: Hello) -> Hello:
+    """What is said on one lane: records need no model, so a worker that lacks the wanted one takes them all the same."""
+    if lane is Lane.BULK:
+        return replace(hello, lane=lane, model="", model_sha256="")
+    return replace(hello, lane=lane)

@@ -66,7 +66,11 @@ _SCORE = click.FloatRange(0, 1)
 @click.option(
     "--disagree", is_flag=True, help="Far saw what near or the tracker did not say, or the other way round."
 )
-@click.option("--gaps", is_flag=True, help="The gap ledger: frames without a record, and why.")
+@click.option(
+    "--gaps",
+    is_flag=True,
+    help="The gap ledger: frames without a record, and why; of a killed agent (interrupted) a bound, no count.",
+)
 @click.option(
     "--hard",
     type=click.Path(path_type=Path),

@@ -8,13 +8,13 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
-from pipelines.result import Detections, Gap
+from pipelines.result import Detections, Gap, GapReason
 
 if TYPE_CHECKING:
     from cloud.store.row import RecordRow
 
 _LINE = "{:<16} {:<8} {:<12} {:>8}  {:<8} {:<8} {:>9}  {:<3} {}"
-_GAP = "{:<16} {:<8} {:<12} {:>19}  {:>8}  {:<12} {}"
+_GAP = "{:<16} {:<8} {:<12} {:>19}  {:>10}  {:<12} {}"
 CSV_FIELDS = (
     "agent",
     "run",
@@ -76,8 +76,14 @@ def gap_table(found: Iterable[tuple[str, Gap]]) -> Iterator[str]:
         frames = f"{gap.first}..{gap.last}"
         yield _GAP.format(
             *(plain(agent), gap.run.hex()[:8], plain(gap.stream), frames),
-            *(gap.last - gap.first + 1, gap.reason.value, plain(gap.detail)),
+            *(_how_many(gap), gap.reason.value, plain(gap.detail)),
         ).rstrip()
+
+
+def _how_many(gap: Gap) -> str:
+    """What a killed agent left has numbers in it that no frame ever had, and may have frames that were recorded."""
+    numbers = gap.last - gap.first + 1
+    return f"up to {numbers}" if gap.reason is GapReason.INTERRUPTED else str(numbers)
 
 
 def json_lines(rows: Iterable["RecordRow"]) -> Iterator[str]:

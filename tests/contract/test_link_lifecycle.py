@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +35,15 @@ def test_hello_is_the_first_message_on_each_lane_and_names_it(house: House) -> N
         assert isinstance(first, Hello)
         assert (first.agent, first.run, first.lane, first.streams) == ("gw", bytes(16), lane, HELLO.streams)
         assert house.wait(Connected, lane=lane).welcome == WELCOME
+
+
+def test_a_model_is_asked_for_on_the_live_lane_alone_because_records_need_none(house: House) -> None:
+    house.place.up()
+    house.link.start(replace(HELLO, model="yolox", model_sha256="ab" * 32), house.deliver)
+    house.wait_connected()
+    asked = {lane: house.worker.on(lane)[0].received[0] for lane in Lane}
+    assert asked[Lane.LIVE] == replace(HELLO, model="yolox", model_sha256="ab" * 32)
+    assert asked[Lane.BULK] == replace(HELLO, lane=Lane.BULK)
 
 
 def test_the_link_starts_before_the_worker_and_finds_it_when_it_comes(house: House) -> None:

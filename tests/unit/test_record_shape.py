@@ -19,6 +19,15 @@ def test_nothing_in_a_gap_commands_the_terminal(bad: str) -> None:
         assert line.isprintable()
 
 
+@pytest.mark.parametrize(
+    ("reason", "words"), [(GapReason.SHED, " 256  shed"), (GapReason.INTERRUPTED, "up to 256  interrupted")]
+)
+def test_a_range_that_a_killed_agent_left_is_a_bound_and_no_count(reason: GapReason, words: str) -> None:
+    _, line = shape.gap_table([("gw", replace(GAP, last=256, reason=reason))])
+    assert line.endswith(words)
+    assert ("up to" in line) == (reason is GapReason.INTERRUPTED)
+
+
 def test_words_people_can_read_stay_as_they_are() -> None:
     assert shape.plain("Tür 3, größer als 5 µs – ok") == "Tür 3, größer als 5 µs – ok"
 
