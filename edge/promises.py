@@ -42,6 +42,8 @@ def broken_promises(
             said = sink.last_error or sink.trouble
             why = f" ({said})" if said else ""
             broken.append(f"{sink.lost} answers did not reach the sink {sink.name}{why}")
+        queue = sink.queue()
+        broken += [] if queue is None else [f"sink {sink.name}: {loss}" for loss in queue.losses]
     if run_dir is not None and run_dir.lost:
         broken.append(f"{run_dir.lost} frames have no line in the run directory")
     return broken
