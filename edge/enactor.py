@@ -133,8 +133,11 @@ class Enactor:
         give_honestly(pending)
         record = self._ruled(pending, self._desk.record(pending, self.scheduler))
         pending.recorded = True
-        pending.recorded_on_time = record.on_time
+        pending.recorded_in_time = record.latency_us <= pending.deadline_us - pending.frame.captured_us
         self._outbox.append(record)
+        if not self._outbox.stats().writes:  # it would be late by choice: memory holds it until the disk does
+            key = (pending.frame.stream, pending.frame.seq)
+            self.do(self.scheduler.committed(key, self._clock_us(), kept=False))
 
     def release(self, key: Key, *, committed: bool) -> None:
         pending = self._pending.pop(key)
@@ -150,7 +153,7 @@ class Enactor:
             self._outbox.far_answered(record)
             if self._archive is not None:
                 self._archive.passed(record, pending.frame)
-        elif not pending.recorded or answer.on_time != pending.recorded_on_time:
+        elif not pending.recorded or (answer.latency_us <= answer.deadline_us) != pending.recorded_in_time:
             # The tracker was not done in time, or the commit crossed the deadline: the cloud must not say otherwise.
             # It replaces the first.
             self._outbox.append(self._ruled(pending, self._desk.as_record(answer)))

@@ -15,7 +15,8 @@ from protos.wire.live import Result
 class Pending:
     """Times in µs of the gateway's monotonic clock, 0 = has not happened. `priority` is that of the moment it was
     accepted; `rung` the one its payload was ordered at last, an index into the ladder, None = not ordered; `sent_over`
-    says over which links it went, and when. `recorded`: the outbox was given its record; `track_ordered`: the tracker
+    says over which links it went, and when. `recorded`: the outbox was given its record,
+    `recorded_in_time`: before the deadline; `track_ordered`: the tracker
     was asked, `track` what it said; `verdict`: what the uplink rules said of it, once they were asked."""
 
     frame: Frame
@@ -34,7 +35,7 @@ class Pending:
     give: Give | None = None
     given_us: int = 0
     recorded: bool = False
-    recorded_on_time: bool = False
+    recorded_in_time: bool = False
     track_ordered: bool = False
     track: TrackRun | None = None
     verdict: Verdict | None = None

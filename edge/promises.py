@@ -28,14 +28,22 @@ def broken_promises(
     if outbox.payload_balance != 0:
         broken.append("the outbox law of the payloads does not add up")
     left = outbox.uncommitted + outbox.far_pending + outbox.outcomes_pending
-    if left or outbox.lost or not kept:
-        why = f" ({outbox.last_error})" if outbox.last_error else ""
+    why = f" ({outbox.last_error})" if outbox.last_error else ""
+    if left or outbox.lost:
         broken.append(f"{left + outbox.lost} answers could not be kept in the outbox{why}")
+    if not kept and outbox.payloads_uncommitted:
+        broken.append(f"{outbox.payloads_uncommitted} pictures could not be kept in the outbox{why}")
+    elif not kept and not left and not outbox.lost:
+        broken.append(
+            f"the outbox could not write its end in time{why}: the cloud may hear of frames as interrupted"
+        )
     for sink in sinks:
         if sink.lost:
             said = sink.last_error or sink.trouble
             why = f" ({said})" if said else ""
             broken.append(f"{sink.lost} answers did not reach the sink {sink.name}{why}")
+        queue = sink.queue()
+        broken += [] if queue is None else [f"sink {sink.name}: {loss}" for loss in queue.losses]
     if run_dir is not None and run_dir.lost:
         broken.append(f"{run_dir.lost} frames have no line in the run directory")
     return broken

@@ -199,6 +199,7 @@ class Keeper:
             far_pending=len(self._pools.far),
             outcomes_pending=len(self._pools.outcomes),
             commit_p99_us=int(self._durations.quantile(0.99, 0) or 0),
+            writes=self._health.writes,
             last_error=self._health.last_error or self.payloads.last_error,
             payloads_uncommitted=len(self.payloads),
             payloads_lost=self.payloads.lost,

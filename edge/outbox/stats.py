@@ -10,7 +10,7 @@ from edge.outbox.bounds import Ledger
 class OutboxStats:
     """As of the last turn. `committed = acked + pending + Σ evicted + set_aside` over the life of the store.
 
-    `uncommitted` records wait in memory because the store fails for now, `lost` did not fit there and
+    `writes` is False from a write that failed until one succeeds. `uncommitted` records wait in memory because the store fails for now, `lost` did not fit there and
     `sent_uncommitted` reached the cloud from there. `*_pending` wait in memory; gaps, also in the store.
     `flash_gb_per_day` is what the outbox writes to the disk, over its whole life.
     `commit_p99_us`: from a record's arrival to its commit, over the last 500. `payloads_waiting`: those in the store that the
@@ -36,6 +36,7 @@ class OutboxStats:
     flash_gb_per_day: float = 0.0
     commit_p99_us: int = 0
     last_error: str = ""
+    writes: bool = True
     payloads_committed: int = 0
     payloads_acked: int = 0
     payloads_pending: int = 0

@@ -13,10 +13,12 @@ RETRY_AT_MOST_US = 5_000_000
 
 
 class StoreHealth:
-    """Used by one thread. `last_error`: the last words of a store that fails, empty once it has written again."""
+    """Used by one thread. `last_error`: the last words of a store that fails, empty once it has written again. `writes`: it is
+    not known otherwise; False from a failure on until something was written, also while there is nothing to write."""
 
     def __init__(self) -> None:
         self.last_error = ""
+        self.writes = True
         self.retry_us = 0
         self._backoff_us = 0  # above zero while the store fails
 
@@ -31,6 +33,7 @@ class StoreHealth:
         if self._backoff_us == 0:
             log.warning("the outbox cannot write for now, answers wait in memory: %s", error)
         self.last_error = str(error)
+        self.writes = False
         self._backoff_us = min(max(RETRY_FIRST_US, 2 * self._backoff_us), RETRY_AT_MOST_US)
         self.retry_us = now_us + self._backoff_us
 
@@ -41,4 +44,4 @@ class StoreHealth:
     def wrote(self) -> None:
         if self._backoff_us:
             log.warning("the outbox writes again")
-        self._backoff_us, self.last_error = 0, ""
+        self._backoff_us, self.last_error, self.writes = 0, "", True

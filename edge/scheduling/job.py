@@ -85,6 +85,19 @@ class Job:
         return bool(self.flights)
 
     @property
+    def why_not_near(self) -> str:
+        """Why near has given nothing, in words; only of a frame that nobody can answer in time."""
+        match self.near:
+            case Near.NONE:
+                return "no time for near"
+            case Near.RESERVED:
+                return "near did not get to it"
+            case Near.OVER if self.near_status is Status.FAILED:
+                return "near failed"
+            case _:
+                return "near not done in time"
+
+    @property
     def far_hoped(self) -> bool:
         """Whether a far answer is worth holding a near one back for."""
         return any(not flight.hopeless for flight in self.flights.values())

@@ -254,6 +254,7 @@ class JobTable:
 
     def _miss(self, job: Job, now_us: int) -> None:
         """Nobody can answer in time: carried forward from the last answer, or said as it is."""
+        not_near = f"; {job.why_not_near}" if self._near.exists else ""
         if job.near is Near.RUNNING:
             self._near.give_up(job, now_us)
             self.out.append(CancelNear(job.key))
@@ -261,7 +262,7 @@ class JobTable:
             if flight.sent_us is not None:
                 self.out.append(CancelFar(job.key, flight.link))
         status = job.near_status if job.near is Near.OVER else Status.TIMEOUT
-        reason = job.far_reason or ("far not back in time" if job.far_open else "no time for near")
+        reason = job.far_reason or (f"far not back in time{not_near}" if job.far_open else "no time for near")
         if self.carrying.trackable(job.key):
             self.give(job, AnsweredBy.TRACKED, Status.OK, reason, now_us=now_us)
         else:

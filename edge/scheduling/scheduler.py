@@ -198,11 +198,11 @@ class Scheduler:
             self._table.drop_if_done(job)
         return self._finish(now_us)
 
-    def committed(self, key: Key, now_us: int) -> list[Action]:
-        """The outbox has the held answer."""
+    def committed(self, key: Key, now_us: int, *, kept: bool = True) -> list[Action]:
+        """The outbox has the held answer; not `kept`: only in memory, and there is no use in waiting for its commit."""
         job = self._table.get(key)
         if job is not None and job.release_by_us is not None:
-            self._table.release(job, committed=True)
+            self._table.release(job, committed=kept)
         return self._finish(now_us)
 
     def tracked(self, took_us: int) -> None:

@@ -27,7 +27,13 @@ class QueueSight:
             said.append(f"{self.post.failing}, for {self.post.failing_us / 1e6:.0f} s")
         if self.spool.disk_error:
             said.append(self.spool.disk_error)
-        return f"{self.spool.waiting} answers wait: {'; '.join(said)}" if said else ""
+        waits = [f"{self.spool.waiting} answers wait: {'; '.join(said)}"] if said else []
+        return "; ".join([*waits, *self.losses])
+
+    @property
+    def losses(self) -> list[str]:
+        """Damaged files of which nobody knows how many answers went with them, in words."""
+        return [f"an unknown number of answers was lost with {name}" for name in self.spool.uncounted]
 
 
 class QueueSink:
@@ -77,6 +83,7 @@ class QueueSink:
             "refused": sum(spool.refused.values()),
             "evicted": sum(spool.evicted.values()),
             "set_aside": spool.set_aside,
+            "uncounted_files": len(spool.uncounted),
             "abandoned": spool.abandoned,
             "sheltered": spool.sheltered,
             "flash_bytes": spool.flash_bytes,

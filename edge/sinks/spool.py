@@ -23,8 +23,9 @@ _LOOK = 64
 class SpoolSight:
     """A queue at one moment; counts are of this process. `refused` by what the receiver said.
 
-    `inherited` parcels waited when it started; `abandoned` ones were in memory when it ended. `oldest_us`: for how long
-    the first one waits, 0 when none does. `disk_error` is empty while the disk takes what it is given.
+    `inherited` parcels waited when it started; `abandoned` ones were in memory when it ended. `uncounted` names
+    damaged files that held an unknown number, of which `set_aside` has what could be read. `oldest_us`: for how long the first
+    one waits, 0 when none does. `disk_error` is empty while the disk takes what it is given.
     """
 
     waiting: int
@@ -36,6 +37,7 @@ class SpoolSight:
     refused: dict[str, int]
     evicted: dict[str, int]
     set_aside: int
+    uncounted: tuple[str, ...] = ()
     abandoned: int
     sheltered: int
     flash_bytes: int
@@ -173,6 +175,7 @@ class Spool:
                 refused=dict(self._refused),
                 evicted=dict(self._evicted),
                 set_aside=self._set_aside,
+                uncounted=() if self._file is None else self._file.uncounted,
                 abandoned=self._abandoned,
                 sheltered=self._sheltered,
                 flash_bytes=0 if self._file is None else self._file.flash_bytes,

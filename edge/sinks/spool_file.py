@@ -1,8 +1,9 @@
 """A shelf on disk: one SQLite file in WAL mode, so that what was committed survives kill −9.
 
 A power cut may take the last commits, never the file. A damaged file is moved to `NAME.damaged-N`, one that somebody put
-in its place while it was not open to `NAME.strange-N`; a new file goes on. What was on ours is counted in `set_aside`: all
-that was known of it, or at least what could still be read. A disk that is full, read-only or away raises Retryable.
+in its place while it was not open to `NAME.strange-N`; a new file goes on. What was on ours is counted in `set_aside`, by
+the count kept beside the file; where there is none, what can still be read counts and the file is named in `uncounted`. A
+disk that is full, read-only or away raises Retryable.
 """
 
 import logging
@@ -16,6 +17,7 @@ from urllib.parse import quote
 
 from edge.outbox.schema import is_damage, keeps_connection
 from edge.sinks.parcel import OVERHEAD_BYTES, Parcel
+from edge.sinks.spool_count import SpoolCount
 from pipelines.errors import ConfigError, Retryable
 
 log = logging.getLogger(__name__)
@@ -47,7 +49,7 @@ class _StrangerError(sqlite3.DatabaseError):
 class SpoolFile:
     """A `Shelf`; its owner's lock lets any thread use it. `max_pages` bounds it as a full disk would.
 
-    `inherited` parcels were on it when it was opened, or have come back with it. `flash_bytes` were written to the disk by this object. The constructor opens or makes the file and raises ConfigError when it cannot.
+    `uncounted` names damaged files of which nobody knows how much was on them. `inherited` parcels were on it when it was opened, or have come back with it. `flash_bytes` were written to the disk by this object. The constructor opens or makes the file and raises ConfigError when it cannot.
     """
 
     def __init__(self, path: Path, *, max_pages: int | None = None) -> None:
@@ -61,12 +63,15 @@ class SpoolFile:
         self.uptime_us = 0
         self.last_number = 0
         self.set_aside = 0
+        self.uncounted: tuple[str, ...] = ()
+        self._count = SpoolCount(path)
         self.flash_bytes = 0
         self._wal_bytes = 0
         try:
             self._guarded(lambda _: None)
         except Retryable as error:
             raise ConfigError(f"{error}; mend that, or leave `durable` out of the sink") from error
+        self.flash_bytes += self._count.keep(self.rows, uptime_us=self.uptime_us, at_once=True)
 
     def commit(self, *, add: Sequence[Parcel], upto: int, uptime_us: int) -> int:
         keep_uptime = uptime_us - self.uptime_us >= UPTIME_EVERY_US
@@ -97,6 +102,7 @@ class SpoolFile:
         if keep_uptime:
             self.uptime_us = uptime_us
         self._tidy()
+        self.flash_bytes += self._count.keep(self.rows, uptime_us=uptime_us)
         return removed
 
     def peek(self, *, after: int, limit: int) -> Sequence[Parcel]:
@@ -115,6 +121,7 @@ class SpoolFile:
                 self._db.execute("UPDATE life SET uptime_us = ?", (uptime_us,))
             with suppress(sqlite3.Error):
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._count.keep(self.rows, uptime_us=uptime_us, at_once=True)
         self._drop_connection()
 
     # -- a connection when it is needed -------------------------------------------------------------------
@@ -170,6 +177,8 @@ class SpoolFile:
             "SELECT count(*), coalesce(sum(length(body)), 0), coalesce(max(number), 0) FROM parcels"
         ).fetchone()
         (uptime_us,) = db.execute("SELECT uptime_us FROM life").fetchone()
+        if version == 0 and self._mark is None:
+            self._miss(self._count.read() or 0)
         self._recognise(db, rows)
         self.rows, self.bytes = rows, size + rows * OVERHEAD_BYTES
         self.uptime_us, self.last_number = max(self.uptime_us, uptime_us), last
@@ -188,6 +197,13 @@ class SpoolFile:
         self.set_aside += max(0, gone)
         self.inherited += max(0, -gone)
 
+    def _miss(self, left: int) -> None:
+        """An earlier process left `left` parcels here, and there is no file of it, or an empty one."""
+        if left:
+            log.error("the queue %s is gone: at least %d answers are gone with it", self.path, left)
+        self.set_aside += left
+        self.inherited += left
+
     def _set_aside(self, why: str) -> None:
         """Move what is at our path away. What our own file held counts as set aside."""
         self._drop_connection()
@@ -197,18 +213,23 @@ class SpoolFile:
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 self.path.with_name(self.path.name + suffix).rename(aside.with_name(aside.name + suffix))
-        lost = self.rows
-        if self._mark is None:  # of an earlier process: nothing is known of it but what can be read
-            lost = _readable_rows(aside)
-            self.inherited += lost
+        lost: int | None = self.rows
+        at_least = self.rows
+        if self._mark is None:  # of an earlier process
+            lost = self._count.read()
+            at_least = max(_readable_rows(aside), lost or 0)
+            self.inherited += at_least
+        if lost is None:
+            self.uncounted += (aside.name,)
         log.error(
-            "the queue %s is %s: that is kept as %s, and a new one goes on; at least %d answers are set aside",
+            "the queue %s is %s: that is kept as %s, and a new one goes on; %sat least %d answers are set aside",
             self.path,
             "another one than before" if why == "strange" else why,
             aside.name,
-            lost,
+            "" if lost is not None else "nobody knows how many were on it, ",
+            at_least,
         )
-        self.set_aside += lost
+        self.set_aside += at_least
         self.rows = self.bytes = 0
         self._mark = self._mark or 0
 
@@ -248,11 +269,13 @@ class SpoolFile:
 
 
 def _readable_rows(path: Path) -> int:
-    """How many parcels a damaged file still shows, 0 when it shows none. Nothing in it is changed."""
+    """How many parcels a damaged file still shows, 0 when it shows none. Nothing is changed, and nothing made beside it."""
     count = 0
+    logged = path.with_name(path.name + "-wal").exists()
+    how = "mode=ro" if logged else "immutable=1"  # else a reader leaves an empty -wal and -shm
     with (
         suppress(sqlite3.Error),
-        closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as db,
+        closing(sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True)) as db,
     ):
         for _ in db.execute("SELECT number FROM parcels"):
             count += 1

@@ -90,7 +90,7 @@ def wear_less(counts: dict[str, int]) -> dict[str, int]:
 
 
 DELIVERED = {"waiting": 0, "inherited": 0, "delivered": 1, "refused": 0, "evicted": 0, "set_aside": 0}
-DELIVERED |= {"abandoned": 0, "sheltered": 0, "retries": 0}
+DELIVERED |= {"abandoned": 0, "sheltered": 0, "retries": 0, "uncounted_files": 0}
 
 
 @contextlib.contextmanager

@@ -1,5 +1,7 @@
 """The queue of a sink and what a test does with it, by a clock of its own."""
 
+from pathlib import Path
+
 from edge.sinks.spool import Spool
 from tests.support.answers import answer
 
@@ -34,3 +36,10 @@ def sight(queue):
     seen = queue.sight()
     assert seen.balance == 0, seen
     return seen
+
+
+def broken_behind(path: Path, *, first_byte: int) -> None:
+    """Nothing makes sense any more in 32 KiB of the file from there on."""
+    with path.open("r+b") as file:
+        file.seek(first_byte)
+        file.write(b"\xff" * 8 * 4096)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -55,6 +56,16 @@ def test_answers_a_full_disk_did_not_take_are_live_and_on_time_and_named_at_the_
     given = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
     assert len(given) >= 20
     assert sum(line["on_time"] for line in given) >= 0.9 * len(given)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_no_answer_waits_for_a_disk_that_is_known_to_take_nothing(tmp_path: Path):
+    agent = ended_agent(tmp_path, sink=f"{tmp_path}/answers.jsonl", answers=60)
+    given = [json.loads(line) for line in (tmp_path / "run/frames.jsonl").read_text().splitlines()]
+    commits_ms = [line["timing"]["commit"] for line in given if line["answered_by"] == "near"]
+    assert len(commits_ms) >= 50
+    assert median(commits_ms) < 20
+    assert agent.counters.uncommitted >= len(commits_ms), "each is counted all the same"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")

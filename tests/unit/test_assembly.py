@@ -102,3 +102,24 @@ def test_frames_that_do_not_add_up_are_named_by_how_many_they_are(unaccounted: i
         )
         == said
     )
+
+
+@pytest.mark.parametrize(
+    ("outbox", "said"),
+    [
+        (OutboxStats(uncommitted=3, last_error="full"), "3 answers could not be kept in the outbox (full)"),
+        (
+            OutboxStats(payloads_uncommitted=51, last_error="full"),
+            "51 pictures could not be kept in the outbox (full)",
+        ),
+        (
+            OutboxStats(last_error="full"),
+            "the outbox could not write its end in time (full): the cloud may hear of frames as interrupted",
+        ),
+    ],
+)
+def test_an_outbox_that_could_not_keep_something_says_what_it_was(outbox: OutboxStats, said: str) -> None:
+    broken = broken_promises(
+        source_errors={}, unaccounted=0, outbox=outbox, kept=False, sinks=(), run_dir=None
+    )
+    assert broken == [said]

@@ -9,10 +9,13 @@ import pytest
 from edge.counters import Counters
 from edge.dispatcher import Dispatcher
 from edge.encoder import Encoded
+from edge.outbox.stats import OutboxStats
 from edge.pending import Pending
 from edge.scheduling import actions
+from edge.track_runner import TrackRun
 from pipelines.frame import Encoding, Frame
 from pipelines.result import AnsweredBy, Detections, GapReason, Priority, ShedReason, Status
+from pipelines.trackers.base import Base, Carried
 from tests.support.virtual import LINK, links, world
 
 NOW_US = 5_000_000
@@ -113,3 +116,53 @@ def test_a_payload_of_a_rung_that_is_no_longer_wanted_is_not_sent_as_another(dat
     house.dispatcher._on_encoded(encoded(1))
     assert (stale, house.pending.payload) == (None, b"payload")
     assert [what for what, *_ in house.told] == ["encoded"]
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_only_while_the_outbox_takes_something_does_a_near_answer_wait_for_its_commit(
+    *, writes: bool
+) -> None:
+    house = House(SimpleNamespace(committed=lambda key, _, *, kept: [actions.Release(key, kept)],
+                                  saw=lambda *_: None))  # fmt: skip
+    kept: list[Any] = []
+    desk: Any = house.enactor._desk
+    desk.record = lambda *_: SimpleNamespace(latency_us=1, on_time=True)
+    house.outbox.append = kept.append
+    house.outbox.stats = lambda: OutboxStats(writes=writes)
+    house.enactor.do([actions.Give(KEY, AnsweredBy.NEAR, Status.OK, "", hold=True)])
+    counters = house.dispatcher.counters
+    assert (house.dispatcher.pending_frames, counters.uncommitted) == ((1, 0) if writes else (0, 1))
+    assert len(kept) == 1, "it still is written once the disk takes something"
+
+
+@pytest.mark.parametrize(("released_us", "records"), [(90_000, 1), (120_000, 2)])
+def test_the_store_learns_of_a_tracked_answer_that_its_commit_made_late(
+    released_us: int, records: int
+) -> None:
+    house = House()
+    kept: list[Any] = []
+    given = SimpleNamespace(latency_us=80_000, on_time=False)
+    out = SimpleNamespace(
+        answered_by=AnsweredBy.TRACKED, on_time=False, paced=True, status=Status.OK, latency_us=released_us,
+        deadline_us=100_000, detections=None,
+    )  # fmt: skip
+    desk: Any = house.enactor._desk
+    desk.record = lambda *_: given
+    desk.release = lambda *_: out
+    house.outbox.append = kept.append
+    house.outbox.stats = OutboxStats
+    house.pending.deadline_us = 100_001
+    carried = Carried(
+        detections=house.seen,
+        base=Base(seq=5, detections=house.seen, worth=1.0, model="far", model_sha256="ab" * 32),
+        age_frames=2,
+        age_us=80_000,
+    )
+    house.pending.track = TrackRun(key=KEY, carried=carried, ready_us=10, took_us=5)
+    house.enactor.do(
+        [
+            actions.Give(KEY, AnsweredBy.TRACKED, Status.OK, "", hold=True),
+            actions.Release(KEY, committed=True),
+        ]
+    )
+    assert kept == [given, out][:records]

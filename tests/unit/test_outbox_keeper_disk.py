@@ -98,3 +98,22 @@ def test_a_record_that_cannot_be_read_is_set_aside_and_holds_up_nothing() -> Non
     assert [r.id.seq for r in desk.deliver()] == [2]
     stats = desk.keeper.stats()
     assert (stats.set_aside, stats.pending, stats.balance) == (1, 0, 0)
+
+
+def test_that_the_disk_takes_nothing_stays_known_until_it_took_something() -> None:
+    store = MemoryOutbox()
+    desk = Desk(store)
+    desk.connect()
+    known = [desk.keeper.stats().writes]
+    store.fail = Retryable("read-only")
+    for seq in (1, 2):
+        desk.keeper.append(record(seq), desk.now_us)
+        desk.turn()
+        desk.turn()
+        desk.deliver()
+        desk.go(SECOND)
+        known.append(desk.keeper.stats().writes)  # also while all is gone up and nothing is left to write
+    store.fail = None
+    desk.keeper.append(record(3), desk.now_us)
+    desk.go(6 * SECOND)
+    assert [*known, desk.keeper.stats().writes] == [True, False, False, True]

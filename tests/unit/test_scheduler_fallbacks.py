@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from edge.scheduling.fair_share import FairShare
+from edge.scheduling.job import Job, Near
 from edge.scheduling.priority_rule import PriorityRule
 from edge.scheduling.settings import SmallNear, StreamSettings, Tracking
 from pipelines.result import AnsweredBy, Detections, Load, Priority, Status, WorkerTiming
@@ -238,3 +239,39 @@ def test_every_tracked_answer_says_ok_and_every_missed_one_why():
     said = {(w.given["s", seq].by, w.given["s", seq].status) for seq in range(21, 33)}
     assert said == {(AnsweredBy.TRACKED, Status.OK), (AnsweredBy.MISSED, Status.TIMEOUT)}
     assert all(w.given["s", seq].reason for seq in range(21, 33))
+
+
+@pytest.mark.parametrize(
+    ("exists", "why"),
+    [(True, "far not back in time; near not done in time"), (False, "far not back in time")],
+)
+def test_a_frame_that_neither_far_nor_near_answered_in_time_says_why_of_both(*, exists: bool, why: str):
+    given: dict[str, Any] = {} if exists else {"near_accuracy": None}
+    w = world(**given)
+    w.run_frames(20, every_us=FPS_25)
+    w.rtt_us, w.near_us = (lambda _: 150 * MS), (lambda _: 400 * MS)
+    w.run_frames(3, every_us=FPS_25, first_seq=21)
+    assert w.given["s", 21].by is AnsweredBy.MISSED
+    assert w.given["s", 21].reason == why
+
+
+@pytest.mark.parametrize(
+    ("near", "status", "words"),
+    [
+        (Near.NONE, Status.TIMEOUT, "no time for near"),
+        (Near.RESERVED, Status.TIMEOUT, "near did not get to it"),
+        (Near.RUNNING, Status.TIMEOUT, "near not done in time"),
+        (Near.OVER, Status.TIMEOUT, "near not done in time"),
+        (Near.OVER, Status.FAILED, "near failed"),
+    ],
+)
+def test_why_near_did_not_answer_is_told_apart(near: Near, status: Status, words: str):
+    times: dict[str, Any] = {
+        "captured_us": 0,
+        "deadline_us": 100,
+        "answer_by_us": 96,
+        "accepted_us": 1,
+        "cost": None,
+    }
+    job = Job(key=("s", 1), priority=Priority.NORMAL, near=near, near_status=status, **times)
+    assert job.why_not_near == words

@@ -7,7 +7,7 @@ import pytest
 
 from edge.sinks.spool_file import SpoolFile
 from pipelines.errors import ConfigError, Retryable
-from tests.support.spools import Clock, deliver, put, seqs, sight, spool
+from tests.support.spools import Clock, broken_behind, deliver, put, seqs, sight, spool
 
 
 @pytest.fixture
@@ -109,31 +109,6 @@ def test_a_file_that_is_no_queue_at_start_is_set_aside(clock, tmp_path):
     put(queue, 1)
     assert seqs(queue) == [1]
     assert path.with_name("q.db.damaged-1").exists()
-    queue.close()
-
-
-def broken_behind(path, *, first_byte):
-    with path.open("r+b") as file:
-        file.seek(first_byte)
-        file.write(b"\xff" * 8 * 4096)
-
-
-def test_what_can_still_be_read_of_a_queue_that_is_damaged_at_start_counts_as_set_aside(
-    clock, tmp_path, caplog
-):
-    path = tmp_path / "q.db"
-    before = spool(clock, file=SpoolFile(path))
-    put(before, *range(1, 200))
-    before.close()
-    broken_behind(path, first_byte=24 * 1024)
-    file = SpoolFile(path)
-    queue = spool(clock, file=file)
-    put(queue, 200)
-    seen = sight(queue)
-    assert 0 < seen.set_aside < 199
-    assert (seen.inherited, seen.taken, seen.waiting) == (seen.set_aside, 1, 1)
-    assert f"at least {seen.set_aside} answers are set aside" in caplog.text
-    assert seqs(queue) == [200]
     queue.close()
 
 
