@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_v
 from edge.blocks import SchedulerConfig, StreamConfig
 from edge.links.kinds import LinkConfig
 from edge.sinks.blocks import name_faults
-from edge.sinks.kinds import SinkConfig
+from edge.sinks.kinds import SinkConfig, path_faults
 from edge.uplink_config import AroundConfig, UplinkConfig, uplink_faults
 from pipelines.blocks import (
     Block,
@@ -191,6 +191,7 @@ class PipelineConfig(Block):
         faults += self._rule_faults()
         faults += uplink_faults(self.uplink, self.outbox.keep, self.labels)
         faults += name_faults([(sink.kind, sink) for sink in self.sinks])
+        faults += path_faults(self.sinks)
         if self.scheduler.duplicate is not None and len(self.links) < 2:
             faults.append((("scheduler", "duplicate"), "needs a second link to send a frame over"))
         if self.scheduler.hedge.margin * 2 > self.deadline:

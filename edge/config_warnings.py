@@ -1,6 +1,7 @@
 """What a pipeline file allows and its writer probably did not mean. Needs none of the code that the file names."""
 
 from edge.config import PipelineConfig
+from edge.rule_warnings import label_warnings
 from edge.sinks.kinds import unencrypted
 from edge.uplink_config import uplink_warnings
 from pipelines.codecs.kinds import LEVELS
@@ -9,6 +10,7 @@ from pipelines.codecs.kinds import LEVELS
 def warnings(config: PipelineConfig) -> list[str]:
     """What is allowed and probably not meant, one sentence each."""
     said = [*unencrypted(config.sinks), *uplink_warnings(config.uplink, has_link=bool(config.links))]
+    said += label_warnings(config)
     urls = [link.url for link in config.links.values()]
     for url in dict.fromkeys(url for url in urls if urls.count(url) > 1):
         names = " and ".join(name for name, link in config.links.items() if link.url == url)

@@ -13,7 +13,7 @@ from edge.accord import Accord
 from edge.answers import AnswerDesk
 from edge.bulk_way import BulkWay
 from edge.counters import Counters
-from edge.link_sight import LinkSight
+from edge.link_sight import DATA_BUDGET, LinkSight
 from edge.links.base import Connected, Disconnected, Dropped, Link, LinkEvent, Received, Refused, Sent
 from edge.outbox.port import Outbox
 from edge.pending import Pending
@@ -85,6 +85,10 @@ class FarPort:
     def state(self) -> tuple[bool, bool, str]:
         """Connected, in budget, and why not: cheap enough to be asked after every event."""
         breaker = self._way.breaker
+        now_us = self._clock_us()
+        idle = breaker.connected and not breaker.in_budget and not breaker.silent(now_us)
+        if idle and (left := self._way.budget.left_bytes(Priority.NORMAL, now_us)) is not None and left <= 0:
+            return (True, False, DATA_BUDGET)  # nothing goes, so what pings say of the way is not why
         return (breaker.connected, breaker.in_budget, self.degraded or breaker.reason)
 
     @property

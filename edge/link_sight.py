@@ -5,6 +5,8 @@ Replaced whole, so that any thread may read it without touching what it was made
 
 from dataclasses import dataclass
 
+DATA_BUDGET = "data budget used up"
+"""The reason of a link that is over budget while no frame of normal priority may be paid for."""
 FRESH_US = 500_000
 """A round trip measured longer ago than this says nothing about now."""
 

@@ -86,6 +86,8 @@ class LinkWords:
         if not sight.connected:
             self._budget = None  # a link that is not there is not measured either
             return
+        if sight.budget_low and not sight.silent:
+            return  # no frame goes whatever is measured, and little is
         if self._budget is None:
             self._budget = _Matter(now_us, self._spoken_of_budget)
         if (word := self._budget.saw(good=sight.in_budget, now_us=now_us)) is not None:

@@ -9,7 +9,7 @@ go over any link. One stalled camera among others is none either: its stream say
 from collections.abc import Mapping, Sequence
 
 from edge.capture.state import StreamState, StreamStatus
-from edge.link_sight import LinkSight
+from edge.link_sight import DATA_BUDGET, LinkSight
 from edge.scheduling.policies import WITHOUT_FAR
 
 SILENT_US = 5_000_000
@@ -44,4 +44,4 @@ def without_far(links: Sequence[LinkSight], *, policy: str) -> list[str]:
     """Why no frame may go over any of `links`; nothing while one may go over one of them, or if `policy` sends none."""
     if policy in WITHOUT_FAR or any(link.offloads for link in links):
         return []
-    return [f"link {link.link}: {link.reason or 'data budget used up'}" for link in links]
+    return [f"link {link.link}: {link.reason or DATA_BUDGET}" for link in links]

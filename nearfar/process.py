@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from pipelines.errors import ConfigError, NearfarError
+from pipelines.errors import ConfigError, DataFileError, NearfarError
 
 DONE, FAILED, MISCONFIGURED, INTERRUPTED = 0, 1, 2, 130
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -112,7 +112,7 @@ def main_guard(run: Callable[[], int | None]) -> int:
             print(problem if problem.placed else f"error: {problem}", file=sys.stderr)
         files = sorted({p.file for p in error.problems if p.file and not p.file.startswith("--set")})
         for file in files:
-            if Path(file).is_file():
+            if Path(file).is_file() and not isinstance(error, DataFileError):
                 print(f"mend it, then try: nearfar check {file}", file=sys.stderr)
         if not files and any(p.file for p in error.problems):
             print("the paths and their values: nearfar schema", file=sys.stderr)

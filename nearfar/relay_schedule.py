@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from pipelines.blocks import Block
-from pipelines.errors import ConfigError, Problem
+from pipelines.errors import ConfigError, DataFileError, Problem
 from pipelines.units import Duration
 
 
@@ -46,5 +46,5 @@ def load_schedule(path: Path) -> list[Step]:
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is no YAML: {error}") from error
     except ValidationError as error:
-        raise ConfigError(*(_problem(path, fault) for fault in error.errors())) from error
+        raise DataFileError(*(_problem(path, fault) for fault in error.errors())) from error
     return sorted(steps, key=lambda step: step.at)

@@ -28,7 +28,9 @@ Steps = tuple[str | int, ...]
 class Block(BaseModel):
     """Base of every configuration model."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, validate_default=True, allow_inf_nan=False
+    )
 
     not_built: ClassVar[Mapping[str, str]] = {}
 

@@ -67,3 +67,7 @@ class ConfigError(NearfarError):
     def __init__(self, *problems: Problem | str) -> None:
         self.problems = tuple(Problem(p) if isinstance(p, str) else p for p in problems)
         super().__init__("\n".join(str(p) for p in self.problems))
+
+
+class DataFileError(ConfigError):
+    """A file of data a person has to mend, such as a trace: `nearfar check` cannot read it."""

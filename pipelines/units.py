@@ -87,16 +87,23 @@ def _format(value: int, units: dict[str, int], *, zero: str) -> str:
 
 
 LONGEST_US = 3650 * 86_400 * 1_000_000
+LARGEST_BYTES = 1 << 60
+_LONGEST_TEXT = 40
+"""A number that takes more can only be too large, and reading it would take long."""
+
+
+def bounded_duration(text: str) -> Microseconds:
+    """As `duration`, and at most 3650d: what a clock, a file or a database can hold. Raises ValueError."""
+    if len(text) > _LONGEST_TEXT or (read_us := duration(text)) > LONGEST_US:
+        raise ValueError("a duration is at most 3650d")
+    return read_us
 
 
 def _read_duration(value: Any) -> Microseconds:
     if isinstance(value, Microseconds):
         return value
     if isinstance(value, str):
-        read_us = duration(value)
-        if read_us > LONGEST_US:
-            raise ValueError("a duration is at most 3650d")
-        return read_us
+        return bounded_duration(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError(f"a duration needs its unit: write {value}ms (or {value}s)")  # noqa: TRY004 pydantic wants ValueError
     return duration("")
@@ -106,7 +113,9 @@ def _read_size(value: Any) -> ByteCount:
     if isinstance(value, ByteCount):
         return value
     if isinstance(value, str):
-        return size(value)
+        if len(value) > _LONGEST_TEXT or (read_bytes := size(value)) > LARGEST_BYTES:
+            raise ValueError("a size is at most 1048576TiB")
+        return read_bytes
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError(f"a size needs its unit: write {value}MiB (or {value}B)")  # noqa: TRY004 pydantic wants ValueError
     return size("")

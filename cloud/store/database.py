@@ -55,3 +55,10 @@ class Database(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def refusal(shown: str, doing: str, words: str) -> str:
+    """What is said when a value is to blame for what could not be done."""
+    if doing == "write":
+        return f"a record cannot be stored: {words}"
+    return f"the record store {shown} cannot {doing}: there is no place in it for what was asked for: {words}"

@@ -15,6 +15,7 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from cloud.store.contention import Contended
+from cloud.store.database import refusal
 from pipelines.errors import ConfigError, NearfarError, Rejected, Retryable
 
 # libpq's own words; what the URL says in its query goes first
@@ -63,7 +64,7 @@ class PostgresDatabase:
         state: str = getattr(error.orig, "sqlstate", None) or ""
         words = str(error.orig).strip()
         if state.startswith(_BLAMES_VALUES) or (not state and _is_no_value(error)):
-            return Rejected(f"a record cannot be stored: {words}")
+            return Rejected(refusal(self.shown, doing, words))
         if state in _IN_THE_WAY:
             return Contended(f"the record store {self.shown} cannot {doing}: {words}")
         if doing != "write" and state in _NOT_OURS:

@@ -19,7 +19,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, Statement
 
 from cloud.store import preparation
 from cloud.store.contention import in_turn
-from cloud.store.database import Database
+from cloud.store.database import Database, refusal
 from cloud.store.key import KEY, id_of, in_order
 from cloud.store.kinds import STORES
 from cloud.store.payload_ref import PayloadRef
@@ -229,6 +229,8 @@ class RecordStore:
             raise self.database.fault(error, "be read") from error
         except SQLAlchemyError as error:
             raise Retryable(f"the record store {self.database.shown} cannot be read: {error}") from error
+        except OverflowError as error:  # SQLite's driver says so of a number of more than 64 bits
+            raise Rejected(refusal(self.database.shown, "be read", str(error))) from error
         except (ValueError, LookupError, TypeError) as error:
             raise Fatal(
                 f"{self.database.shown} holds a row that no nearfar wrote ({error}); restore a copy"

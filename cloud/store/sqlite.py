@@ -16,6 +16,7 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
+from cloud.store.database import refusal
 from pipelines.errors import ConfigError, Fatal, NearfarError, Rejected, Retryable
 
 _WRITES = "nearfar_writes"
@@ -73,7 +74,7 @@ class SqliteDatabase:
                 f"with: sqlite3 {self.path} .recover"
             )
         if isinstance(error.orig, _BLAMES_VALUES):
-            return Rejected(f"a record cannot be stored: {error.orig}")
+            return Rejected(refusal(self.shown, doing, str(error.orig)))
         if str(error.orig).startswith(("no such table", "no such column")):
             return ConfigError(f"{self.path} is no record store")
         return Retryable(f"the record store {self.path} cannot {doing}: {error.orig}")

@@ -46,6 +46,7 @@ class Breaker:
         self._tripped_us = 0
         self._returned_us: int | None = None
         self._last_rtt: tuple[int, int] | None = None  # (rtt_us, at_us)
+        self._spacing_us = 0
         self._next_us: int | None = None
         self._next_known = False  # whatever touches the pings or the state makes it unknown
 
@@ -121,11 +122,13 @@ class Breaker:
 
     # -- pings --------------------------------------------------------------------------------------------
 
-    def ping_due(self, now_us: int, *, excused_us: int = 0) -> int | None:
-        """The nonce to send now, or None. `excused_us`: own bytes ahead of it take so long."""
+    def ping_due(self, now_us: int, *, excused_us: int = 0, spacing_us: int = 0) -> int | None:
+        """The nonce to send now, or None. `excused_us`: own bytes ahead of it take so long; `spacing_us`: what the data
+        budget leaves between two."""
+        self._spacing_us = spacing_us
         if not self.connected:
             return None
-        nonce = self.pings.due(now_us, self._every_us(now_us), excused_us=excused_us)
+        nonce = self.pings.due(now_us, max(spacing_us, self._every_us(now_us)), excused_us=excused_us)
         if nonce is not None:
             self._next_known = False
         return nonce
@@ -143,7 +146,11 @@ class Breaker:
             self.reason = "link silent" if self.reason != VANISH else VANISH
         if not (silent or self._vanished) or now_us < self._fresh_us:
             return None
-        every_us = max(FRESH_EVERY_US, self._every_us(now_us)) if silent else VANISHED_FRESH_EVERY_US
+        every_us = (
+            max(FRESH_EVERY_US, self._spacing_us, self._every_us(now_us))
+            if silent
+            else VANISHED_FRESH_EVERY_US
+        )
         self._next_known = False
         self._fresh_us = now_us + every_us
         self._vanished = False
@@ -176,7 +183,8 @@ class Breaker:
         if self._last_rtt is None:
             return False
         rtt_us, at_us = self._last_rtt
-        return rtt_us <= self._above_us and now_us - at_us <= 2 * every_us + self._above_us
+        fresh_us = 2 * max(every_us, self._spacing_us) + self._above_us
+        return rtt_us <= self._above_us and now_us - at_us <= fresh_us
 
     def probe_sent(self, probe: object, now_us: int) -> None:
         self._probe = probe

@@ -13,6 +13,11 @@ DAY_US = 24 * HOUR_US
 KEPT_BACK = {Priority.LOW: 0.2, Priority.NORMAL: 0.1, Priority.HIGH: 0.02}
 """Share of a full bucket that a priority leaves to the higher ones; the last of it is for pings and results."""
 
+SPARING_BELOW = 0.5
+PINGS_SHARE = 0.25
+"""Below the first share of a full bucket pings take the second of what refills: else they would keep a small budget from
+ever letting a frame go again."""
+
 
 class TokenBucket:
     """Holds at most `capacity` tokens, full at first; refills evenly in `span_us`."""
@@ -83,6 +88,11 @@ class DataBudget:
             return None
         kept_back = KEPT_BACK[priority]
         return min([bucket.left(kept_back=kept_back, now_us=now_us) for bucket in self._buckets])
+
+    def spacing_us(self, size_bytes: int, now_us: int) -> int:
+        """How far apart pings of `size_bytes` must be, 0 while there is plenty."""
+        sparing = [b for b in self._buckets if b.level(now_us) < SPARING_BELOW * b.capacity]
+        return max((int(size_bytes * b.span_us / (PINGS_SHARE * b.capacity)) for b in sparing), default=0)
 
     def rest_bytes(self, now_us: int) -> int | None:
         """What there is, at most 0 when in debt, None = without limit."""

@@ -168,7 +168,8 @@ class FarWay:
     def ping(self, now_us: int) -> int | None:
         """The nonce of a ping to send now."""
         ahead_us = self._under_way.ahead_bytes / self.link.bytes_per_us(now_us)
-        nonce = self.breaker.ping_due(now_us, excused_us=int(STALL * ahead_us))
+        spacing_us = self.budget.spacing_us(PING_BYTES, now_us)
+        nonce = self.breaker.ping_due(now_us, excused_us=int(STALL * ahead_us), spacing_us=spacing_us)
         if nonce is not None:
             self.budget.spend(PING_BYTES, now_us)
         return nonce

@@ -4,14 +4,14 @@ Naming a kind imports none of its code: `SINKS.build` does.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from edge.sinks.blocks import QueueingSinkBlock, RotateConfig, SinkBlock, receiver_url
-from pipelines.blocks import FilePath, InputFile, MisfitError
+from pipelines.blocks import FilePath, InputFile, MisfitError, Steps
 from pipelines.registry import Family, Kind
 from pipelines.units import Duration, duration
 
@@ -213,3 +213,16 @@ def unencrypted(sinks: Sequence[SinkConfig]) -> list[str]:
         ):
             said.append(f"sinks.{position}: the token goes unencrypted; use https://")
     return said
+
+
+def path_faults(sinks: Sequence[SinkConfig]) -> Iterator[tuple[Steps, str]]:
+    """Two sinks that write to one place: their lines would be torn, and one would rotate the other's file away."""
+    taken: dict[Path, int] = {}
+    for number, sink in enumerate(sinks):
+        if isinstance(sink, JsonlSinkConfig | SocketSinkConfig):
+            first = taken.setdefault(Path(os.path.realpath(sink.path)), number)
+            if first != number:
+                yield (
+                    ("sinks", number, "path"),
+                    f"is also where sinks.{first} writes: give each a path of its own",
+                )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nearfar.cli import file_kind, options, outputs
+from nearfar.cli.values import MOST
 from pipelines.errors import ConfigError
 from pipelines.units import extent
 
@@ -54,7 +55,9 @@ def _extents(
     type=click.IntRange(1, 1_000_000),
     help=f"At most so many pictures, evenly over the clips.  [default: {DEFAULT_FRAMES}]",
 )
-@click.option("--every", type=click.IntRange(1), help="Instead: every Nth picture of each clip, 1 = all.")
+@click.option(
+    "--every", type=click.IntRange(1, MOST), help="Instead: every Nth picture of each clip, 1 = all."
+)
 @click.option(
     "--near-input",
     "near_inputs",

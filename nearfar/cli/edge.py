@@ -9,6 +9,7 @@ import click
 from nearfar import __version__, bounded, process
 from nearfar.agent_page import AgentPage
 from nearfar.cli import file_kind, options
+from nearfar.cli.values import MOST
 
 CANCELLED_WITHIN_S = 1.0
 
@@ -20,7 +21,7 @@ CANCELLED_WITHIN_S = 1.0
     type=click.Path(path_type=Path),
     help="Write frames, link and summary here; `nearfar report` makes a page of it.",
 )
-@click.option("--frames", type=click.IntRange(min=1), help="Stop each stream after this many frames.")
+@click.option("--frames", type=click.IntRange(1, MOST), help="Stop each stream after this many frames.")
 @options.overrides
 @click.option("--log-level", default="warning", show_default=True, type=click.Choice(process.LOG_LEVELS))
 def command(

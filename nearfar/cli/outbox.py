@@ -12,36 +12,26 @@ from typing import Any, TextIO, TypeVar
 import click
 
 from nearfar import process
+from nearfar.cli.values import MOST, DurationOption
 from nearfar.outbox.lines import decoded, gap_line, payload_line, record_line, row_line
 from nearfar.outbox.selection import Selection
 from nearfar.outbox.view import OutboxView, looking
 from pipelines.errors import ConfigError, Retryable
 from pipelines.result import Priority
-from pipelines.units import duration
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PATH = click.Path(path_type=Path)
-
-
-class Age(click.ParamType[int]):
-    """µs of uptime."""
-
-    name = "AGE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            return int(duration(str(value)))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+_AGE = DurationOption("AGE")
+"""µs of uptime."""
 
 
 def _selecting(command: F) -> F:
     """The options that say which records are meant."""
     for option in (
-        click.option("--before", "before_us", type=Age(), help="Captured that long ago or longer, like 2h."),
+        click.option("--before", "before_us", type=_AGE, help="Captured that long ago or longer, like 2h."),
         click.option(
-            "--since", "since_us", type=Age(), help="Captured at most that long ago, in uptime, like 30m."
+            "--since", "since_us", type=_AGE, help="Captured at most that long ago, in uptime, like 30m."
         ),
         click.option("--priority", type=click.Choice([p.value for p in Priority]), help="Of this priority."),
         click.option("--stream", help="Of this stream."),
@@ -123,7 +113,7 @@ def _figures(view: OutboxView) -> dict[str, Any]:
             "bytes": ledger.payload_bytes,
         },
         "bytes": ledger.bytes,
-        "file_bytes": view.file.stat().st_size,
+        "file_bytes": view.file_bytes,
         "flash_bytes_written": ledger.flash_bytes_written,
         "flash_gb_per_day": round(ledger.flash_gb_per_day, 4),
         "uptime_s": round(ledger.uptime_us / 1e6, 3),
@@ -135,7 +125,7 @@ def _figures(view: OutboxView) -> dict[str, Any]:
 @_selecting
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=1000, show_default=True, help="Rows of each kind."
+    "--limit", type=click.IntRange(1, MOST), default=1000, show_default=True, help="Rows of each kind."
 )
 def list_rows(path: Path, *, as_json: bool, limit: int, **conditions: Any) -> None:
     selection = _selection(conditions)
@@ -194,7 +184,7 @@ def export(path: Path, *, out: Path | None, agent: str | None, **conditions: Any
     "--link", "url", required=True, metavar="URL", help="zmq://HOST:PORT or grpc://HOST:PORT of the worker."
 )
 @click.option("--agent", help="Whose records these are; left out: the name it kept.")
-@click.option("--patience", type=Age(), default="10s", show_default=True, help="How long without a worker.")
+@click.option("--patience", type=_AGE, default="10s", show_default=True, help="How long without a worker.")
 def drain(path: Path, *, url: str, agent: str | None, patience: int) -> None:
     from edge.links.kinds import LINKS, LinkConfig  # noqa: PLC0415 - looking needs no link
     from nearfar.outbox.custody import custody  # noqa: PLC0415
@@ -207,6 +197,10 @@ def drain(path: Path, *, url: str, agent: str | None, patience: int) -> None:
     except ValueError as error:
         raise ConfigError(f"--link {url}: {_words(error)}") from error
     with custody(path, to="drain") as held:
+        with looking(path) as view:
+            if not view.waits:
+                print("nothing to send", file=sys.stderr)
+                return
         name = agent or held.agent
         if not name:
             raise ConfigError(f"{path} does not say whose it is; give the agent's name with --agent NAME")
@@ -246,9 +240,7 @@ def purge(path: Path, *, yes: bool, **conditions: Any) -> None:
             return
         which = "all of it" if selection.is_everything else "what matches"
         what = f"{len(numbers)} records" + (f" and {len(pictures)} pictures" if pictures else "")
-        if not yes and not click.confirm(
-            f"Give up {what} ({which})? They will never reach the cloud.", err=True
-        ):
+        if not yes and not _sure(f"Give up {what} ({which})? They will never reach the cloud."):
             print("nothing was purged")
             return
         held.store.open(0)
@@ -256,6 +248,20 @@ def purge(path: Path, *, yes: bool, **conditions: Any) -> None:
         held.store.close(0)
     said = f" and {gone_pictures} pictures" if gone_pictures else ""
     print(f"{gone} records{said} purged; the cloud learns of the gap with what goes up next")
+
+
+def _sure(question: str) -> bool:
+    """What a person answers. ConfigError where there is nobody to ask."""
+    silent = ConfigError("nothing was given up: nobody answered the question; --yes goes without it")
+    if sys.stdin is None or sys.stdin.closed:
+        raise silent
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort as error:
+        if sys.stdin.isatty():  # a person, who has interrupted it
+            raise
+        click.echo(err=True)
+        raise silent from error
 
 
 @contextmanager

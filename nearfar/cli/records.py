@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearfar.cli import outputs
+from nearfar.cli.values import MOST, FiniteRange
 from nearfar.records import shape
 from nearfar.records.moment import moment_us
 from pipelines.errors import ConfigError
@@ -35,7 +36,19 @@ class Moment(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
-_SCORE = click.FloatRange(0, 1)
+class RunDigits(click.ParamType[str]):
+    """The first digits of a run's name."""
+
+    name = "HEX"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        digits = str(value).lower()
+        if not digits or len(digits) > 32 or set(digits) - set("0123456789abcdef"):
+            self.fail(f"{value} is not how a run begins: a name has 32 digits of 0-9 and a-f", param, ctx)
+        return digits
+
+
+_SCORE = FiniteRange(0, 1)
 
 
 @click.command(name="records")
@@ -50,7 +63,7 @@ _SCORE = click.FloatRange(0, 1)
 )
 @click.option("--agent", help="Of this gateway.")
 @click.option("--stream", help="Of this stream.")
-@click.option("--run", metavar="HEX", help="Of the run whose name begins so.")
+@click.option("--run", type=RunDigits(), help="Of the run whose name begins so.")
 @click.option(
     "--since",
     "since_us",
@@ -101,7 +114,7 @@ _SCORE = click.FloatRange(0, 1)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format jsonl.")
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MOST),
     help=f"Rows to show, or pictures with --hard. Default: all; the newest {_SHOWN} in the table of records.",
 )
 def command(
@@ -122,6 +135,10 @@ def command(
     """
     if gaps and hard:
         raise ConfigError("--gaps and --hard are two questions; ask one at a time")
+    if hard is not None and (as_json or form != "table"):
+        raise ConfigError(
+            "--hard writes pictures and annotations.json to OUT_DIR, whatever --format or --json says; leave it out"
+        )
     if payloads is not None and hard is None:
         raise ConfigError("--payloads says where the pictures for --hard are; it goes with --hard OUT_DIR")
     from cloud.store.query import Query  # noqa: PLC0415 - SQLAlchemy loads only when a store is read

@@ -7,16 +7,17 @@ from pathlib import Path
 import click
 
 from nearfar import process
+from nearfar.cli.values import FiniteRange
 
 
 @click.command(name="relay")
 @click.option("--listen", required=True, metavar="HOST:PORT", help="Where agents connect; port 0 works.")
 @click.option("--to", required=True, metavar="HOST:PORT", help="The worker.")
 @click.option(
-    "--rtt-ms", type=click.FloatRange(0, 60_000), default=0.0, show_default=True, help="Added round trip."
+    "--rtt-ms", type=FiniteRange(0, 60_000), default=0.0, show_default=True, help="Added round trip."
 )
 @click.option(
-    "--rate-mbit", type=click.FloatRange(0, 1_000_000), default=0.0, help="Mbit/s each way; 0 = no limit."
+    "--rate-mbit", type=FiniteRange(0, 1_000_000), default=0.0, help="Mbit/s each way; 0 = no limit."
 )
 @click.option(
     "--schedule",

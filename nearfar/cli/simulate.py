@@ -7,22 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from nearfar.cli import options, outputs
+from nearfar.cli.values import SEEDS, DurationOption, FiniteRange
 from pipelines.errors import ConfigError
-from pipelines.units import duration
 
 if TYPE_CHECKING:
     from nearfar.simulation.outcome import Outcome
     from nearfar.simulation.recipe import Setup
 
 POLICIES = ("deadline", "confidence", "threshold", "near_only", "far_only", "greedy", "oracle")
-
-
-def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """µs of an option written like `40ms`."""
-    try:
-        return None if value is None else duration(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from error
 
 
 @click.command(name="simulate")
@@ -43,24 +35,21 @@ def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     help="Only this one; repeatable. Left out: all, and what could be had with the future known.",
 )
 @click.option("--frames", type=click.IntRange(1, 1_000_000), default=3000, show_default=True)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--fps", type=click.FloatRange(0.1, 1000), help="Default: what the sources say, else 15.")
+@click.option("--seed", type=click.IntRange(0, SEEDS), default=0, show_default=True)
+@click.option("--fps", type=FiniteRange(0.1, 1000), help="Default: what the sources say, else 15.")
 @click.option(
     "--near-time",
-    callback=_duration,
-    metavar="DURATION",
+    type=DurationOption(),
     help="Median of a near run. Default: as measured, else 40ms.",
 )
 @click.option(
     "--worker-time",
-    callback=_duration,
-    metavar="DURATION",
+    type=DurationOption(),
     help="Median at the worker. Default: as measured, else 20ms.",
 )
 @click.option(
     "--rtt",
-    callback=_duration,
-    metavar="DURATION",
+    type=DurationOption(),
     default="30ms",
     show_default=True,
     help="Where the trace says nothing of it.",
@@ -72,12 +61,10 @@ def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 )
 @click.option(
     "--loss",
-    type=click.FloatRange(0, 0.5),
+    type=FiniteRange(0, 0.5),
     help="Share of packets lost each way, e.g. 0.01; else the trace's.",
 )
-@click.option(
-    "--jitter", callback=_duration, metavar="DURATION", help="Standard deviation each way; else the trace's."
-)
+@click.option("--jitter", type=DurationOption(), help="Standard deviation each way; else the trace's.")
 @click.option(
     "--format",
     "fmt",
@@ -135,6 +122,8 @@ def command(
     accuracies = None if accuracies_file is None else read_accuracies(accuracies_file)
     assumed = Assumed(frames=frames, seed=seed, fps=fps, near_us=near_time, worker_us=worker_time)
     links = [read_trace(path, fmt=fmt, rtt_us=rtt, down=down) for path in traces]
+    for note in dict.fromkeys(link.note for link in links if link.note):
+        click.echo(note, err=True)
     if loss is not None:
         links = [link.with_loss(loss) for link in links]
     if jitter is not None:

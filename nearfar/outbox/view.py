@@ -45,6 +45,19 @@ class OutboxView:
     def uptime_us(self) -> int:
         return int(self.db.execute("SELECT uptime_us FROM ledger").fetchone()[0])
 
+    @property
+    def file_bytes(self) -> int:
+        """On disk, with what SQLite keeps beside the file until it is moved into it."""
+        beside = [self.file.with_name(self.file.name + end) for end in ("", "-wal", "-shm", "-journal")]
+        return sum(path.stat().st_size for path in beside if path.exists())
+
+    @property
+    def waits(self) -> bool:
+        """Whether a record, a gap or a picture is to go up, or a run ended without a word about its last frames."""
+        ledger = self.ledger()
+        unexplained = self.db.execute("SELECT count(*) FROM runs WHERE reserved > settled").fetchone()[0]
+        return bool(ledger.pending or ledger.gaps or ledger.payloads_pending or unexplained)
+
     def ledger(self) -> Ledger:
         """The numbers of the file as they stand there, and its rows counted."""
         numbers = schema.read_ledger(self.db, check=False) | schema.count_rows(self.db, older=True)

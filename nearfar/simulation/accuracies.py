@@ -15,7 +15,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from edge.scheduling.rung import Rung
-from pipelines.errors import ConfigError, Problem
+from nearfar.simulation.text_file import read_text
+from pipelines.errors import DataFileError, Problem
 
 FORMAT = "nearfar accuracies 1"
 SIZE_SPREAD = 0.2
@@ -56,8 +57,8 @@ class Accuracies:
         return len(self.missed.hits)
 
 
-Count = Annotated[int, Field(ge=0)]
-Micros = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+Micros = Annotated[int, Field(ge=0, le=3_600_000_000)]
 
 
 class _Strict(BaseModel):
@@ -116,13 +117,8 @@ class AccuraciesFile(_Strict):
 
 
 def read_accuracies(path: Path) -> Accuracies:
-    """Raises ConfigError with what is wrong in the file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigError(Problem("there is no such file of accuracies", file=str(path))) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(Problem(f"cannot be read: {error}", file=str(path))) from error
+    """Raises DataFileError with what is wrong in the file."""
+    text = read_text(path, what="file of accuracies")
     try:
         return scored(AccuraciesFile.model_validate_json(text))
     except ValidationError as error:
@@ -130,7 +126,7 @@ def read_accuracies(path: Path) -> Accuracies:
             Problem(fault["msg"], ".".join(str(part) for part in fault["loc"]), str(path))
             for fault in error.errors()
         ]
-        raise ConfigError(*problems) from error
+        raise DataFileError(*problems) from error
 
 
 def write_accuracies(file: AccuraciesFile, path: Path) -> None:

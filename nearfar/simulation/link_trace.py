@@ -33,12 +33,14 @@ class Direction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkTrace:
-    """`up`: gateway to worker. `described` says in a few words what it is."""
+    """`up`: gateway to worker. `described` says in a few words what it is; `note`, what its reader should
+    know of how it was read."""
 
     name: str
     up: Direction
     down: Direction
     described: str = ""
+    note: str = ""
 
     def rtt_us(self, at_us: int) -> int:
         """The round trip of a small packet on an empty link."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cloud.store.query import Query
 from cloud.store.records import RecordStore, open_store
 from pipelines.errors import ConfigError, Rejected, Retryable
 from pipelines.frame import FrameId
@@ -143,6 +144,11 @@ def test_values_postgresql_cannot_hold_are_refused_for_good(store: RecordStore) 
     with pytest.raises(Rejected, match="cannot be stored"):
         store.commit(gaps=[("gw", gap)], now_unix_us=1)
     store.commit(far=[far(1)], now_unix_us=1)
+
+
+def test_a_question_postgresql_cannot_hold_blames_no_record(store: RecordStore) -> None:
+    with pytest.raises(Rejected, match="cannot be read: there is no place in it"):
+        list(store.rows(Query(since_us=2**70)))
 
 
 def test_a_right_that_was_taken_away_blames_no_row(postgres: PostgresServer) -> None:

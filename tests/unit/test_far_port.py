@@ -11,6 +11,7 @@ from edge.bulk_way import BulkWay
 from edge.far_port import FarPort
 from edge.links.base import Connected, Disconnected, LinkEvent, Received
 from edge.links.memory import MemoryLink
+from edge.scheduling.data_budget import DataBudget
 from edge.scheduling.scheduler import Scheduler
 from pipelines.errors import Fatal
 from protos.wire.bulk import Ack
@@ -175,3 +176,13 @@ def test_another_worker_of_the_same_store_is_as_good_as_the_first(house: House) 
     house.connect(3, "one")
     assert house.connected
     assert house.port.degraded == ""
+
+
+def test_a_link_that_may_send_no_frame_gives_its_data_budget_as_the_reason(house: House) -> None:
+    way = house.scheduler.ways[LINK]
+    way.budget = DataBudget(bytes_per_hour=1000)
+    house.connect(1, "a")
+    assert house.port.state == (True, False, "not measured yet")
+    way.budget.spend(1000, NOW_US)
+    way.breaker.frames_vanish(NOW_US)
+    assert house.port.state == (True, False, "data budget used up")

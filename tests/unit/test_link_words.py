@@ -151,3 +151,13 @@ def test_a_data_budget_that_is_used_up_is_said_once_and_so_is_its_end(said):
             "link lte: frames may go again: the data budget has refilled after 60 s",
         ),
     ]
+
+
+def test_a_link_whose_data_budget_is_used_up_is_not_said_to_be_over_another(said):
+    story = Story()
+    story.stays(3, **UP, budget_left_bytes=900)
+    said.clear()
+    story.stays(60, **SLOW, budget_left_bytes=90, budget_low=True)
+    assert said.words() == ["link lte: the data budget is used up; near answers until it refills"]
+    story.stays(1, **SLOW | {"reason": "link silent"}, budget_left_bytes=90, budget_low=True, silent=True)
+    assert said.words()[1:] == ["link lte: over budget: link silent; near answers, it is measured on"]

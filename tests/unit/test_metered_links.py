@@ -82,3 +82,17 @@ def test_a_data_budget_that_is_used_up_is_the_reason_an_answer_gives():
     w.scheduler.spent("lte", 950_000, w.now_us)
     w.run_frames(5, every_us=FPS_25)
     assert {give.reason for give in w.given.values()} == {"data budget used up"}
+
+
+def test_pings_leave_a_small_data_budget_room_to_refill_and_frames_go_again():
+    budget = 400_000
+    w = world(links=links("lte", bytes_per_hour=budget))
+    w.scheduler.spent("lte", budget, w.now_us)
+    pings = w.pings
+    w.run_until(w.now_us + 1_800_000 * MS)
+    assert 10 <= w.pings - pings <= 350, "they take a quarter of what refills"
+    left_bytes = w.scheduler.ways["lte"].budget.rest_bytes(w.now_us)
+    assert left_bytes is not None
+    assert left_bytes > 0.3 * budget
+    w.run_frames(20, every_us=FPS_25)
+    assert w.sent_bytes > 0

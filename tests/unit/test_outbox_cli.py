@@ -1,5 +1,6 @@
 """`nearfar outbox`: what a person sees of an outbox, also while an agent uses it."""
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,8 @@ from click.testing import CliRunner
 
 from edge.outbox.memory import Held
 from edge.outbox.sqlite import SqliteOutbox
-from edge.outbox.store import Changes
+from edge.outbox.store import Changes, Watermark
+from nearfar.cli import main as command_line
 from nearfar.cli.outbox import command
 from pipelines.errors import ConfigError
 from pipelines.result import Gap, GapReason, Priority
@@ -87,3 +89,48 @@ def test_looking_changes_nothing(live: SqliteOutbox) -> None:
 def test_a_wrong_path_is_answered_in_words(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no outbox at"):
         CliRunner().invoke(command, ["stat", str(tmp_path)], catch_exceptions=False)
+
+
+def test_what_waits_beside_the_file_counts_as_on_disk(live: SqliteOutbox) -> None:
+    beside = [live.path.with_name(live.path.name + end) for end in ("", "-wal", "-shm")]
+    assert beside[1].stat().st_size > 0
+    told = json.loads(run("stat", str(live.path), "--json"))["file_bytes"]
+    assert told == sum(path.stat().st_size for path in beside)
+
+
+def test_an_outbox_with_nothing_to_send_is_drained_without_a_worker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = SqliteOutbox(tmp_path / "outbox.db")
+    store.open(0)
+    store.close(0)
+    assert command_line.run(["outbox", "drain", str(tmp_path), "--link", "zmq://127.0.0.1:9"]) == 0
+    assert capsys.readouterr().err == "nothing to send\n"
+
+
+def test_a_run_that_ended_without_a_word_is_something_to_send(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = SqliteOutbox(tmp_path / "outbox.db")
+    store.open(0)
+    store.commit(Changes(marks=[Watermark(run=RUN, stream="door", reserved=256, settled=3)]), 0)
+    store.close(0)
+    drain = ["outbox", "drain", str(tmp_path), "--link", "zmq://127.0.0.1:9"]
+    assert command_line.run(drain) == 2
+    assert "--agent NAME" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stdin", [io.StringIO(), None])
+def test_a_purge_that_nobody_can_be_asked_about_gives_nothing_up_and_says_how(
+    stdin: io.StringIO | None,
+    live: SqliteOutbox,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    live.close(0)
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert command_line.run(["outbox", "purge", str(live.path)]) == 2
+    err = capsys.readouterr().err
+    assert "nothing was given up" in err
+    assert "--yes" in err
+    assert json.loads(run("stat", str(live.path), "--json"))["pending"] == 2

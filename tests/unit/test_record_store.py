@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy
 
+from cloud.store.query import Query
 from cloud.store.records import open_store
 from cloud.store.writer import Entry, StoreWriter, ranges
 from pipelines.errors import ConfigError, Rejected, Retryable
@@ -242,3 +243,11 @@ def test_a_stop_while_the_disk_refuses_says_that_something_stayed_behind(bench: 
     eventually(lambda: bench.store.tried > 0, what="a try")
     assert not bench.writer.stop(1_000)
     assert bench.acked == []
+
+
+def test_a_question_no_database_can_hold_blames_no_record(tmp_path: Path) -> None:
+    with (
+        open_store(f"sqlite:///{tmp_path}/a.db") as store,
+        pytest.raises(Rejected, match="cannot be read: there is"),
+    ):
+        list(store.rows(Query(since_us=2**70)))
