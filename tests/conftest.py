@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -14,6 +15,14 @@ from tests.support.postgres import PostgresServer
 from tests.support.programs import program
 
 LEFT_OVER_WITHIN_S = 3.0
+
+
+def pytest_configure() -> None:
+    """Whoever starts the tests in the background or under nohup hands on that SIGINT or SIGHUP is ignored, and so would
+    every program that a test starts and then sends one."""
+    for number, action in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, action)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
