@@ -64,6 +64,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.rows: dict[int, dict[str, Any]] = {}
         self.gap_rows: dict[tuple[int, int], int] = {}
         self.refs: dict[int, bytes] = {}
+        self.ref_born: dict[int, int] = {}
         self.contents: dict[bytes, tuple[int, int]] = {}  # data → (worth, when it last came)
 
     def teardown(self) -> None:
@@ -115,7 +116,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.contents[data] = (max(worth, payload.worth), max(came_us, self.now_us))
         before = self.refs.get(seq)
         if before is None or (len(data), content_hash(data)) > (len(before), content_hash(before)):
-            self.refs[seq] = data
+            self.refs[seq], self.ref_born[seq] = data, self.now_us
         if before is not None:
             self.forget_unreferred({before, data})
 
@@ -136,6 +137,7 @@ class StoreMachine(RuleBasedStateMachine):
         gone = {seq for seq, row in self.rows.items() if row["born"] < before_us}
         for seq in gone:
             del self.rows[seq]
+        gone |= {seq for seq in self.refs if seq not in self.rows and self.ref_born[seq] < before_us}
         lost = {self.refs.pop(seq) for seq in gone if seq in self.refs}
         self.forget_unreferred(lost)
         self.gap_rows = {gap: born for gap, born in self.gap_rows.items() if born >= before_us}
