@@ -55,7 +55,8 @@ class Drain:
             self._link.start(hello, self._happened)
             heard_us = monotonic_us()
             self._writer.flush()
-            while not self._done() and not stop.wait(LOOK_S):
+            # Looked at after the wait, when what was said before it has been handled: never right after saying it.
+            while not stop.wait(LOOK_S) and not self._done():
                 self._writer.observe_live(
                     in_flight_bytes=0, over_budget=True, bytes_per_s=AS_FAST_AS_IT_IS_ACKED, queueing_us=0
                 )

@@ -53,10 +53,11 @@ def draining(state: Path, url: str, *more: str) -> subprocess.Popen[str]:
 
 
 def ended(process: subprocess.Popen[str], within_s: float = 30.0) -> tuple[int, str]:
-    try:
-        out, err = process.communicate(timeout=within_s)
-    finally:
-        process.kill()
+    with process:  # reaped and its pipes closed, whatever happens
+        try:
+            out, err = process.communicate(timeout=within_s)
+        finally:
+            process.kill()
     return process.returncode, out + err
 
 
