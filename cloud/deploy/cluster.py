@@ -14,11 +14,12 @@ from typing import Any
 from cloud.config import WorkerConfig
 from cloud.deploy import serving
 from cloud.deploy.exposition import together
-from pipelines.errors import ConfigError, Fatal
+from pipelines.errors import ConfigError, Fatal, Problem
 
 log = logging.getLogger(__name__)
 
 _ASK_WITHIN_S = 5.0
+_STOP_WITHIN_S = 30.0  # beside the drain of the replicas
 
 
 class RayCluster:
@@ -28,7 +29,7 @@ class RayCluster:
         self, config: WorkerConfig, *, worker: Path, overrides: Sequence[str], address: str = ""
     ) -> None:
         self._config = config
-        self._port = serving.must_fit(config)
+        serving.must_fit(config)
         self._arguments = serving.arguments(config, worker, overrides)
         self._address = address
         self._handle: Any = None
@@ -47,7 +48,11 @@ class RayCluster:
 
     def stop(self) -> bool:
         """Take the application down, each replica drained; False if Ray could not be told. Safe to call twice."""
-        return self._thread.submit(self._stop).result()
+        try:
+            return self._thread.submit(self._stop).result(self._config.drain / 1e6 + _STOP_WITHIN_S)
+        except TimeoutError:
+            log.error("Ray did not take the application down in time")  # noqa: TRY400 - where it waits tells nobody anything
+            return False
 
     def _join(self) -> None:
         try:
@@ -69,6 +74,12 @@ class RayCluster:
             raise Fatal(f"no Ray at {self._address or 'this machine'}: {error}") from error
         self._joined = True
         self._gcs = str(ray.get_runtime_context().gcs_address)
+        cores = float(ray.cluster_resources().get("CPU", 0.0))
+        if words := serving.too_many(self._config, cores):
+            if not self._address:
+                self._leave()
+                raise ConfigError(Problem(words, "ray.cpus"))
+            log.warning("%s; replicas wait until the cluster has grown", words)
 
     def _deploy(self) -> None:
         from ray import serve  # noqa: PLC0415 - loaded by `join`
@@ -114,7 +125,9 @@ class RayCluster:
 
     def ready_fields(self) -> dict[str, Any]:
         """What the ready line says. The ingress is on every node, at this port."""
-        fields = {"name": self._config.name, "grpc": f"grpc://127.0.0.1:{self._port}", "ray": self._gcs}
+        assert self._config.listen.grpc is not None  # noqa: S101 - `must_fit` has looked
+        address = self._config.listen.grpc.address
+        fields = {"name": self._config.name, "grpc": f"grpc://{address}", "ray": self._gcs}
         told = self._ask("store_fields")
         return {**fields, **(told[0] if told else {}), "replicas": len(told)}
 

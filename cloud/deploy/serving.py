@@ -69,17 +69,29 @@ def grpc_options(config: WorkerConfig) -> dict[str, Any]:
     return {"port": must_fit(config), "grpc_servicer_functions": [SERVICER]}
 
 
+def cores_of(config: WorkerConfig) -> float:
+    """What a replica takes of its node, by Ray's books."""
+    return float(config.ray.cpus or sum(model.instances * model.threads for model in config.models.values()))
+
+
+def too_many(config: WorkerConfig, cores: float) -> str:
+    """Why the least number of replicas has no place in a cluster of so many cores, in words."""
+    least, each = config.ray.min_replicas, cores_of(config)
+    if least * each <= cores:
+        return ""
+    return f"{least} replicas of {each:g} cores need more than the {cores:g} there are"
+
+
 def deployment_options(config: WorkerConfig) -> dict[str, Any]:
     """Of the one deployment, as Serve's file and its Python interface both have them."""
     ray = config.ray
-    cores = ray.cpus or sum(model.instances * model.threads for model in config.models.values())
     out: dict[str, Any] = {
         "max_ongoing_requests": _STREAMS_PER_REPLICA,
         "graceful_shutdown_wait_loop_s": 0.5,
         "graceful_shutdown_timeout_s": config.drain / 1e6 + _AFTER_DRAIN_S,
         "health_check_period_s": 5.0,
         "logging_config": LOGGING,
-        "ray_actor_options": {"num_cpus": float(cores)},
+        "ray_actor_options": {"num_cpus": cores_of(config)},
     }
     if ray.min_replicas == ray.max_replicas:
         return {**out, "num_replicas": ray.min_replicas}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cloud.deploy.kinds import DEPLOYMENTS
 from nearfar import bounded, process
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 deploy = click.option(
     "--deploy",
-    type=click.Choice(["ray"]),
+    type=click.Choice([kind.name for kind in DEPLOYMENTS]),
     help="Run replicas of the worker on Ray Serve (pip install 'nearfar[ray]'); see docs/ray.md.",
 )
 address = click.option(
@@ -69,7 +70,6 @@ def run(
     stop: threading.Event,
 ) -> None:
     """Deploy, say that it is ready, and take it down again once `stop` is set."""
-    from cloud.deploy.kinds import DEPLOYMENTS  # noqa: PLC0415 - for those who deploy
     from nearfar.http import serving  # noqa: PLC0415
 
     running = DEPLOYMENTS[engine].resolve()(config, worker=worker, overrides=overrides, address=address)
@@ -90,4 +90,4 @@ def run(
         stop.wait()
         clean = running.stop()
     if not clean:
-        sys.exit(process.FAILED)
+        process.leave(process.FAILED)  # its thread may wait for Ray for ever

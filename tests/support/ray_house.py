@@ -33,7 +33,7 @@ models:
   thing:
     detector: {{kind: synthetic, delay: 10ms, labels: [thing]}}
 store: {{url: "{url}"}}
-ray: {{min_replicas: {least}, max_replicas: {most}, cpus: 0.1, ingress: head{extra}}}
+ray: {{min_replicas: {least}, max_replicas: {most}, ingress: head, {ray}}}
 drain: 3s
 """
 # What `serve deploy FILE` does, without the dashboard it needs. Serve then adds or removes replicas and leaves others alone.
@@ -46,6 +46,16 @@ document = ServeDeploySchema.model_validate(yaml.safe_load(open(sys.argv[2])))
 _get_global_client().deploy_apps(document, _blocking=True)
 """
 
+CLUSTER = """\
+import sys
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+cluster.add_node(num_cpus=1)
+print(cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+
 
 def service_port() -> int:
     """A free port beyond those of Ray's own workers, the next one free as well."""
@@ -54,24 +64,68 @@ def service_port() -> int:
     return port
 
 
+def environment() -> dict[str, str]:
+    """Of Ray's processes, which know each other by a token of their own."""
+    outside = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
+    return outside | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
+
+
+class Cluster:
+    """A Ray of two nodes on this machine, one core each."""
+
+    def __init__(self, log: Path) -> None:
+        self.environment = environment()
+        with log.open("w") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", CLUSTER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=out,
+                text=True,
+                env=self.environment,
+            )
+        self.pid = self._process.pid
+        assert self._process.stdout is not None
+        self.address = self._process.stdout.readline().strip()
+        assert self.address, log.read_text()[-3000:]
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
 class RayHouse:
     """Two replicas by default. `ready` is the ready line."""
 
-    def __init__(self, root: Path, url: str, *, replicas: int = 2, address: str = "") -> None:
+    def __init__(
+        self,
+        root: Path,
+        url: str,
+        *,
+        most: int = 2,
+        least: int = 2,
+        ray: str = "cpus: 0.1",
+        cluster: "Cluster | None" = None,
+    ) -> None:
         self.root, self.url = root, url
+        self._ray = ray
         self.port = service_port()
         self.path = root / "worker.yaml"
         self._out = root / "out.jsonl"
         self.log = root / "ray.log"
         self.pid = 0
-        self.write(least=replicas, most=replicas)
-        options = ["--ray-address", address] if address else []
+        self.write(least=least, most=most)
+        options = [] if cluster is None else ["--ray-address", cluster.address]
         command = [sys.executable, "-m", "nearfar", "cloud", str(self.path), "--deploy", "ray", *options]
         script = f"{shlex.join(command)} >{self._out} 2>{self.log} & echo $!"
-        self.environment = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"} | {
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN": secrets.token_hex(16),
-        }
+        self.environment = environment() if cluster is None else cluster.environment
         told = subprocess.run(
             ["setsid", "sh", "-c", script],
             check=True,
@@ -81,15 +135,16 @@ class RayHouse:
             env=self.environment,
         )
         self.pid = int(told.stdout)
+        self._owner = self.pid if cluster is None else cluster.pid
         try:
             self.ready: dict[str, Any] = eventually(self._ready, START_WITHIN_S, f"a ready line; {self.log}")
         except BaseException:
             self.kill()
             raise
 
-    def write(self, *, least: int, most: int, extra: str = "") -> None:
+    def write(self, *, least: int, most: int) -> None:
         words = WORKER.format(
-            root=self.root, port=self.port, url=self.url, least=least, most=most, extra=extra
+            root=self.root, port=self.port, url=self.url, least=least, most=most, ray=self._ray
         )
         self.path.write_text(words)
 
@@ -109,7 +164,7 @@ class RayHouse:
 
     def _is_ours(self, process: psutil.Process) -> bool:
         try:
-            return self.pid in [parent.pid for parent in process.parents()]
+            return self._owner in [parent.pid for parent in process.parents()]
         except psutil.NoSuchProcess:
             return False
 

@@ -84,7 +84,7 @@ def detections_of(root: Path, name: str, url: str) -> dict[int, Any]:
 
 
 def test_it_says_where_agents_find_it_and_is_ready(house: RayHouse) -> None:
-    assert house.ready["grpc"] == f"grpc://127.0.0.1:{house.port}"
+    assert house.ready["grpc"] == f"grpc://0.0.0.0:{house.port}"
     assert house.ready["replicas"] == len(house.replicas()) == 2
     assert get(f"{house.ready['http']}/readyz") == "ready\n"
 
@@ -101,7 +101,7 @@ def test_a_clip_gets_the_same_answers_as_from_a_worker_alone(house: RayHouse, tm
         wanted = detections_of(tmp_path, "alone-agent", str(alone.ready["grpc"]))
     finally:
         alone.kill()
-    got = detections_of(tmp_path, "ray-agent", str(house.ready["grpc"]))
+    got = detections_of(tmp_path, "ray-agent", f"grpc://127.0.0.1:{house.port}")
     both = wanted.keys() & got.keys()
     assert len(both) >= 30
     assert {seq: got[seq] for seq in both} == {seq: wanted[seq] for seq in both}
@@ -131,4 +131,7 @@ def test_replicas_replaced_and_taken_away_cost_no_answer_and_no_record(house: Ra
     assert set(house.replicas()) < set(both), "the other was left alone"
     agent.wait_far_on_time(after=len(agent.answers), within_s=5.0)
     assert "drained only in part" not in house.log.read_text()
+    said = (agent.root / "agent.log").read_text()
+    assert "the worker closed the connection" in said, "it was told the end of its streams"
+    assert "internal:" not in said, "no stream was cut"
     ends_with_everything_kept(agent, house)

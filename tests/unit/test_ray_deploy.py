@@ -133,6 +133,11 @@ def test_a_file_that_says_what_cannot_be_is_refused_in_words(
         worker(path, *sets)
 
 
+def test_replicas_that_have_no_place_are_told_before_anybody_waits_for_them(path: Path) -> None:
+    assert serving.too_many(worker(path), 7.0) == ""
+    assert "2 replicas of 7 cores" in serving.too_many(worker(path, "ray.min_replicas=2"), 8.0)
+
+
 def test_options_of_an_engine_without_one_are_refused(path: Path) -> None:
     for option in (["--ray-address", "auto"], ["--write-config", "-"]):
         told = CliRunner().invoke(nearfar, ["cloud", str(path), *option])
