@@ -92,7 +92,10 @@ class RayCluster:
                 logging_config=serving.LOGGING,
             )
             logging.getLogger("ray.serve").setLevel(logging.getLogger().level)
-            self._handle = serve.run(self._application, name=serving.APPLICATION, route_prefix=serving.ROUTE)
+            handle = serve.run(self._application, name=serving.APPLICATION, route_prefix=serving.ROUTE)
+            # No thread of ours runs an event loop, which a handle of Serve's fast path would want.
+            handle._init(_run_router_in_separate_loop=True)  # noqa: SLF001 - Serve offers no other way to say it
+            self._handle = handle
         except Exception as error:
             with contextlib.suppress(Exception):  # it may not be there; what matters is said below
                 serve.delete(serving.APPLICATION)
