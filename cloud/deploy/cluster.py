@@ -19,6 +19,7 @@ from pipelines.errors import ConfigError, Fatal, Problem
 log = logging.getLogger(__name__)
 
 _ASK_WITHIN_S = 5.0
+_ASK_FIRST_WITHIN_S = 30.0
 _STOP_WITHIN_S = 30.0  # beside the drain of the replicas
 
 
@@ -91,16 +92,35 @@ class RayCluster:
                 grpc_options=serving.grpc_options(self._config),
                 logging_config=serving.LOGGING,
             )
+            self._must_be_ours()
             logging.getLogger("ray.serve").setLevel(logging.getLogger().level)
             handle = serve.run(self._application, name=serving.APPLICATION, route_prefix=serving.ROUTE)
             # No thread of ours runs an event loop, which a handle of Serve's fast path would want.
             handle._init(_run_router_in_separate_loop=True)  # noqa: SLF001 - Serve offers no other way to say it
             self._handle = handle
+        except ConfigError:
+            self._leave()
+            raise
         except Exception as error:
             with contextlib.suppress(Exception):  # it may not be there; what matters is said below
                 serve.delete(serving.APPLICATION)
             self._leave()
             raise Fatal(f"the worker could not be deployed: {error}") from error
+
+    @staticmethod
+    def _controller() -> Any:
+        from ray.serve import context  # noqa: PLC0415 - loaded by `join`
+
+        return context._get_global_client()._controller  # noqa: SLF001 - what `serve status` itself asks
+
+    def _must_be_ours(self) -> None:
+        """Another's Serve may run there, whose ingress knows nothing of agents."""
+        import ray  # noqa: PLC0415 - loaded by `join`
+
+        has = ray.get(self._controller().get_grpc_config.remote(), timeout=_ASK_FIRST_WITHIN_S)
+        words = serving.not_our_ingress(self._config, port=has.port, servicers=has.grpc_servicer_functions)
+        if words:
+            raise ConfigError(words)
 
     def _stop(self) -> bool:
         from ray import serve  # noqa: PLC0415 - loaded by `join`
@@ -131,7 +151,7 @@ class RayCluster:
         assert self._config.listen.grpc is not None  # noqa: S101 - `must_fit` has looked
         address = self._config.listen.grpc.address
         fields = {"name": self._config.name, "grpc": f"grpc://{address}", "ray": self._gcs}
-        told = self._ask("store_fields")
+        told = self._ask("store_fields", _ASK_FIRST_WITHIN_S)
         return {**fields, **(told[0] if told else {}), "replicas": len(told)}
 
     def metrics_text(self) -> bytes:
@@ -150,7 +170,7 @@ class RayCluster:
             return []
         return [words for reasons in told for words in reasons] or ["no replica runs"]
 
-    def _ask(self, method: str) -> list[Any]:
+    def _ask(self, method: str, within_s: float = _ASK_WITHIN_S) -> list[Any]:
         """What each replica says."""
         handle = self._handle
-        return [] if handle is None else list(handle.broadcast(method).results(timeout_s=_ASK_WITHIN_S))
+        return [] if handle is None else list(handle.broadcast(method).results(timeout_s=within_s))

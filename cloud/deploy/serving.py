@@ -82,6 +82,19 @@ def too_many(config: WorkerConfig, cores: float) -> str:
     return f"{least} replicas of {each:g} cores need more than the {cores:g} there are"
 
 
+def not_our_ingress(config: WorkerConfig, *, port: int, servicers: Sequence[str]) -> str:
+    """Why agents would not be served by the ingress a running Serve has, in words; it keeps the one it began with."""
+    wanted = must_fit(config)
+    if SERVICER in servicers and port == wanted:
+        return ""
+    have = f"port {port}, {', '.join(servicers)}" if servicers else "no gRPC at all"
+    return (
+        f"Serve runs on this Ray already, with an ingress that is not this worker's ({have}; wanted: port {wanted}, "
+        f"{SERVICER}), and it cannot be changed while it runs: end it (serve shutdown), or start it with the "
+        "grpc_options of the file that --write-config writes"
+    )
+
+
 def deployment_options(config: WorkerConfig) -> dict[str, Any]:
     """Of the one deployment, as Serve's file and its Python interface both have them."""
     ray = config.ray

@@ -83,10 +83,13 @@ def run(
             bounded.unless_stopped(stop, running.join, patience_s=_PATIENCE_S)
             process.hear_signals_again()
             bounded.unless_stopped(stop, running.deploy, patience_s=_PATIENCE_S)
+            process.ready(**running.ready_fields(), **({} if http is None else {"http": http}))
         except bounded.StoppedError:
             running.stop()
             process.leave(process.DONE)
-        process.ready(**running.ready_fields(), **({} if http is None else {"http": http}))
+        except BaseException:
+            running.stop()
+            raise
         stop.wait()
         clean = running.stop()
     if not clean:

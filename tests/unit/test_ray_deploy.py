@@ -138,6 +138,13 @@ def test_replicas_that_have_no_place_are_told_before_anybody_waits_for_them(path
     assert "2 replicas of 7 cores" in serving.too_many(worker(path, "ray.min_replicas=2"), 8.0)
 
 
+def test_the_ingress_of_a_serve_that_runs_already_is_ours_or_named(path: Path) -> None:
+    config = worker(path)
+    assert serving.not_our_ingress(config, port=20443, servicers=[serving.SERVICER]) == ""
+    assert "port 9000, other" in serving.not_our_ingress(config, port=9000, servicers=["other"])
+    assert "no gRPC at all" in serving.not_our_ingress(config, port=20443, servicers=[])
+
+
 def test_options_of_an_engine_without_one_are_refused(path: Path) -> None:
     for option in (["--ray-address", "auto"], ["--write-config", "-"]):
         told = CliRunner().invoke(nearfar, ["cloud", str(path), *option])
