@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from cloud.deploy.settings import RayConfig
 from cloud.store.kinds import SQLITE, StoreConfig
 from pipelines.blocks import Block, FilePath, MisfitError, Name, Sha256
 from pipelines.detectors.kinds import DetectorConfig
@@ -158,6 +159,7 @@ class WorkerConfig(Block):
         description="default: records.db in state_dir",
     )
     drain: Duration = Field(duration("10s"), description="longest time from SIGTERM to exit")
+    ray: RayConfig = RayConfig()
 
     not_built: ClassVar[Mapping[str, str]] = {
         "bulk": "settings of the bulk lane are not built yet; leave bulk out",
@@ -177,6 +179,10 @@ class WorkerConfig(Block):
             raise MisfitError((("default_model",), f"several models are served: name one of {names}"))
         if self.default_model not in self.models:
             raise MisfitError((("default_model",), f"no such model; there is {names}"))
+        if self.ray.max_replicas > 1 and self.store.kind == "sqlite":
+            words = "several replicas share one store, and SQLite is a file of one host: give store.url "
+            words += "postgresql+psycopg://USER@HOST/DATABASE"
+            raise MisfitError((("ray", "max_replicas"), words))
         return self
 
 

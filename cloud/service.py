@@ -173,6 +173,10 @@ class Service:
             out += dead(self._threads())
         return out
 
+    def broken(self) -> list[str]:
+        """What only a new start of this worker mends, in words; empty when there is nothing."""
+        return [] if self.backlog.draining else dead(self._threads())
+
     def drain(self, timeout_us: int) -> bool:
         """Admit nothing more, finish what was admitted, commit and acknowledge it; False if time ran out."""
         until_us = self._clock_us() + timeout_us

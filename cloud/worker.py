@@ -39,10 +39,12 @@ def _unix_us() -> int:
 
 
 class Worker:
-    """Raises ConfigError, Fatal or Retryable from `start` with words a person can act on."""
+    """Raises ConfigError, Fatal or Retryable from `start` with words a person can act on. `door` makes the one listener
+    that takes the place of those in `config`, for a server that is not ours."""
 
-    def __init__(self, config: WorkerConfig) -> None:
+    def __init__(self, config: WorkerConfig, *, door: Callable[[Service], Listener] | None = None) -> None:
         self._config = config
+        self._door = door
         self._store: RecordStore | None = None
         self._service: Service | None = None
         self._keeping: Keeping | None = None
@@ -146,6 +148,9 @@ class Worker:
             "Turns of a listener that failed in a way nobody foresaw; it goes on, and the log says why.",
             lambda: sum(listener.faults for listener in tuple(self._listeners.values())),
         )
+        if self._door is not None:
+            self._listeners["door"] = self._door(self._service)
+            return
         for kind in LISTENERS:
             where: AddressConfig | None = getattr(config.listen, kind.name)
             if where is not None:

@@ -84,6 +84,14 @@ def stop_on_signals(then: Callable[[], None] | None = None) -> threading.Event:
     return stop
 
 
+def hear_signals_again() -> None:
+    """After `stop_on_signals`, on the main thread: a library (Ray) has put handlers of its own below Python's, where no
+    `signal.getsignal` shows them."""
+    for number in _STOPPING:
+        if signal.getsignal(number) is _noted:
+            signal.signal(number, _noted)
+
+
 def _noted(_number: int, _frame: FrameType | None) -> None:
     """A handler must exist for the wake-up socket to hear of the signal."""
 

@@ -19,12 +19,12 @@ from typing import Any
 from cloud.listeners.base import STOP_WITHIN_S, ServedEndpoint
 from cloud.listeners.grpc_health import HealthCalls
 from cloud.listeners.grpc_peer import GrpcPeer
+from cloud.listeners.hearing import hear
 from cloud.threads import dead, left_after
-from pipelines.errors import ConfigError, NearfarError, Rejected
+from pipelines.errors import ConfigError
 from protos.endpoint import Session
 from protos.wire import envelope
-from protos.wire.messages import ToWorker
-from protos.wire.session import Error, Hello, Lane, RejectReason
+from protos.wire.session import Lane
 
 os.environ.setdefault(
     "GRPC_VERBOSITY", "NONE"
@@ -174,7 +174,14 @@ class GrpcListener:
             with contextlib.suppress(grpc.RpcError):
                 for data in requests:
                     peer.heard_us = self._clock_us()
-                    self._handle(lane, peer, session, data)
+                    hear(
+                        data,
+                        lane=lane,
+                        peer=peer,
+                        session=session,
+                        arrived_us=peer.heard_us,
+                        refused=self._refuse,
+                    )
         except Exception:
             self.faults += 1
             log.exception("a stream could not be read any further, and ends")
@@ -185,33 +192,6 @@ class GrpcListener:
             with self._lock:
                 self._peers.discard(peer)
             peer.close()
-
-    def _handle(self, lane: Lane, peer: GrpcPeer, session: Session, data: bytes) -> None:
-        try:
-            messages = envelope.unpack_to_worker(data, agent=session.agent)
-        except Rejected as error:
-            self._refuse()
-            session.refuse(str(error))
-            return
-        for message in messages:
-            if isinstance(message, Hello) and message.lane is not lane:
-                self._refuse()
-                words = (
-                    f"this is a call of the {lane} lane and its Hello says {message.lane}; they must agree"
-                )
-                peer.send(Error(reason=RejectReason.NOT_ALLOWED, text=words, retry=False))
-            else:
-                self._serve_message(peer, session, message)
-
-    @staticmethod
-    def _serve_message(peer: GrpcPeer, session: Session, message: ToWorker) -> None:
-        try:
-            session.receive(message, peer.heard_us)
-        except NearfarError as error:
-            session.refuse(str(error))
-        except Exception:
-            log.exception("a message of agent %r could not be served", session.agent)
-            session.refuse("this message could not be served; the worker's log says why")
 
     # -- all streams ------------------------------------------------------------------------------------------
 

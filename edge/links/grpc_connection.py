@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 MOST_QUEUED = 16  # messages: eight frames of head and body
 MOST_CONTROL = 64  # small messages of the link's own that may wait behind them
 LARGEST_REPLY_BYTES = 8 << 20
+_MOST_WORDS = 200
 
 _CHANNEL = (
     ("grpc.use_local_subchannel_pool", 1),  # else two channels to one worker share one TCP connection (F32)
@@ -222,5 +223,7 @@ class GrpcConnection:
 
 
 def _words(error: Any) -> str:
-    """`unavailable: failed to connect …`: what a stream raises is the call itself, with its code and words."""
-    return f"{error.code().name.lower().replace('_', ' ')}: {error.details()}"
+    """`unavailable: failed to connect …`: what a stream raises is the call itself, with its code and words; of a page of
+    them, which some servers send, the beginning."""
+    said = str(error.details()).partition("\n")[0]
+    return f"{error.code().name.lower().replace('_', ' ')}: {said[:_MOST_WORDS]}"

@@ -1,4 +1,4 @@
-"""`nearfar cloud`: run a worker."""
+"""`nearfar cloud`: run a worker, in this process or on an engine that runs many."""
 
 import sys
 from pathlib import Path
@@ -6,23 +6,38 @@ from pathlib import Path
 import click
 
 from nearfar import bounded, process
-from nearfar.cli import file_kind, options
+from nearfar.cli import engines, file_kind, options
 
 
 @click.command(name="cloud")
 @click.argument("worker", required=False, type=click.Path(path_type=Path))
 @options.overrides
 @click.option("--log-level", default="warning", show_default=True, type=click.Choice(process.LOG_LEVELS))
-def command(worker: Path | None, overrides: tuple[str, ...], log_level: str) -> None:
+@engines.deploy
+@engines.address
+@engines.write_config
+def command(
+    *,
+    worker: Path | None,
+    overrides: tuple[str, ...],
+    log_level: str,
+    deploy: str | None,
+    ray_address: str,
+    write_config: Path | None,
+) -> None:
     """Serve the models of WORKER to agents and keep one record per frame.
 
     Prints one JSON `ready` line with the bound addresses and runs until SIGTERM. Then it admits nothing more,
     finishes what it has, commits and acknowledges it. Exits 0 after a clean drain, 1 if work was left over,
-    2 when WORKER has to be mended.
+    2 when WORKER has to be mended. With --deploy ray the same on the nodes of a Ray cluster.
     """
     process.set_up_logging(log_level)
     if worker is not None:
         file_kind.must_be("worker", worker)
+    engines.must_agree(deploy, ray_address=ray_address, write_config=write_config)
+    if deploy is not None and write_config is not None:
+        engines.write(worker, overrides, write_config)
+        return
     stop = process.stop_on_signals()
     from cloud.config import load_worker  # noqa: PLC0415 - models and stores load only when a worker runs
     from cloud.worker import Worker  # noqa: PLC0415
@@ -31,6 +46,9 @@ def command(worker: Path | None, overrides: tuple[str, ...], log_level: str) -> 
 
     runtime.tune()
     config = load_worker(worker, overrides)
+    if deploy is not None:
+        engines.run(deploy, config, worker=worker, overrides=overrides, address=ray_address, stop=stop)
+        return
     running = Worker(config)
     with serving(
         config.listen.http,

@@ -3,6 +3,7 @@
 import click
 
 from cloud.config import LISTENERS
+from cloud.deploy.kinds import DEPLOYMENTS
 from cloud.store.kinds import STORES
 from edge.blocks import POLICIES
 from edge.capture.kinds import SOURCES
@@ -16,7 +17,19 @@ from pipelines.trackers.kinds import TRACKERS
 
 FAMILIES = {
     family.name: family
-    for family in (SOURCES, GATES, CODECS, DETECTORS, TRACKERS, POLICIES, LINKS, SINKS, LISTENERS, STORES)
+    for family in (
+        SOURCES,
+        GATES,
+        CODECS,
+        DETECTORS,
+        TRACKERS,
+        POLICIES,
+        LINKS,
+        SINKS,
+        LISTENERS,
+        STORES,
+        DEPLOYMENTS,
+    )
 }
 
 

@@ -18,6 +18,7 @@ BENCHMARKS = (
     "scheduler_cost",
     "gateway_cpu",
     "transport",
+    "ray_serve",
     "camera",
     "postprocess",
     "tracker",

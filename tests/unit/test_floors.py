@@ -35,6 +35,7 @@ OUTSIDE = {"time", "threading", "socket", "logging", "random", "sqlite3", "async
 HOMES = {
     "zmq": ("edge/links/zmq", "cloud/listeners/zmq"),
     "grpc": ("edge/links/grpc", "cloud/listeners/grpc"),
+    "ray": ("cloud/deploy/",),
     "onnxruntime": ("pipelines/detectors/onnx.py",),
     "sqlalchemy": ("cloud/store/",),
     "psycopg": (),  # SQLAlchemy loads it for cloud/store/postgres
