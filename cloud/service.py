@@ -246,6 +246,9 @@ class Service:
         self.metrics.frames.labels("rejected").inc()
         self.metrics.rejects.labels(reason.value).inc()
 
+    def turned_away(self, arrived_us: int) -> None:
+        self.metrics.turned_away(self._clock_us() - arrived_us)
+
     def _load(self, job: Job) -> Load:
         return self.backlog.load(job.model, self._clock_us())
 
