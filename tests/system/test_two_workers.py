@@ -10,7 +10,7 @@ from cloud.store.records import open_store
 from tests.support.exposition import read_samples
 from tests.support.rig import Process, Rig, free_port, rig
 
-FRAMES = 150
+FRAMES = 120
 Workers = dict[str, Process]
 
 
@@ -49,7 +49,8 @@ def rows_with_a_far_result(made: Rig) -> int:
 def test_two_workers_of_one_store_share_an_agent_s_frames_and_run_each_once(made: Rig) -> None:
     workers, answers = run(made)
     counts = {link: ran(worker) for link, worker in workers.items()}
-    assert sum(by == "far" for by, _ in answers) >= 0.8 * FRAMES
+    assert sum(by == "far" for by, _ in answers) >= 0.7 * FRAMES
+    assert min(counts.values()) > 0, "one of them alone cannot run all in time"
     assert sum(counts.values()) == rows_with_a_far_result(made), "a frame run twice has one row"
     assert len(made.records()) == len(set(made.records())) == len(answers)
 

@@ -16,7 +16,7 @@ from pipelines.runtime import tune
 from pipelines.windows import quantile
 from tests.bench.load.arrivals import ARRIVALS, poisson
 from tests.bench.load.fleet import Drive, LoadAgent, drive, fleet, keep_busy
-from tests.bench.load.worker import SERVICE_MS, StubWorker, bare_rate, quantile_ms, stub_worker
+from tests.bench.load.worker import SERVICE_MS, WorkerUnderLoad, bare_rate, quantile_ms, stub_worker
 from tests.bench.report import Report, run, summary_ms
 
 KINDS = ("zmq", "grpc")
@@ -83,7 +83,7 @@ def equal(agents: Sequence[LoadAgent], load: float) -> list[float]:
     return [load * NOMINAL / len(agents)] * len(agents)
 
 
-def overload(worker: StubWorker, plan: Plan) -> dict[str, Any]:
+def overload(worker: WorkerUnderLoad, plan: Plan) -> dict[str, Any]:
     """Goodput at `OVERLOAD` over the bare loop's rate beside it, by the number of agents; and the worker's own rejects."""
     out: dict[str, Any] = {}
     for count in plan.fleets:
@@ -107,7 +107,7 @@ def overload(worker: StubWorker, plan: Plan) -> dict[str, Any]:
     return out
 
 
-def loads(worker: StubWorker, plan: Plan) -> dict[str, Any]:
+def loads(worker: WorkerUnderLoad, plan: Plan) -> dict[str, Any]:
     """Every load with both kinds of arrivals."""
     out: dict[str, Any] = {}
     with fleet(worker.url, EQUALS) as agents:
@@ -118,7 +118,7 @@ def loads(worker: StubWorker, plan: Plan) -> dict[str, Any]:
     return out
 
 
-def fairness(worker: StubWorker, plan: Plan) -> dict[str, Any]:
+def fairness(worker: WorkerUnderLoad, plan: Plan) -> dict[str, Any]:
     """Everybody asks for twice its share and one for ten times as much as the others."""
     rate = OVERLOAD * NOMINAL / (EQUALS + 1)
     with fleet(worker.url, EQUALS, greedy=True) as agents:
@@ -133,7 +133,7 @@ def fairness(worker: StubWorker, plan: Plan) -> dict[str, Any]:
     }
 
 
-def cpu_us(worker: StubWorker, agents: Sequence[LoadAgent], plan: Plan, *, seed: int) -> float:
+def cpu_us(worker: WorkerUnderLoad, agents: Sequence[LoadAgent], plan: Plan, *, seed: int) -> float:
     """CPU of the worker per frame that came, µs, below capacity; what connecting cost is over by then."""
     drive(agents, equal(agents, SUSTAINED), poisson, seconds=SETTLE_S, seed=seed)
     begun_s = worker.cpu_s()
@@ -143,7 +143,7 @@ def cpu_us(worker: StubWorker, agents: Sequence[LoadAgent], plan: Plan, *, seed:
     )
 
 
-def cost(worker: StubWorker, plan: Plan, *, many: int) -> dict[str, Any]:
+def cost(worker: WorkerUnderLoad, plan: Plan, *, many: int) -> dict[str, Any]:
     """CPU per frame with one agent and with many, in turn, at the same frames a second."""
     alone: list[float] = []
     crowd: list[float] = []

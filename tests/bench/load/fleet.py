@@ -10,18 +10,19 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from edge.links.base import Connected, Dropped, Link, LinkEvent, Received, Refused, Sent
 from edge.links.kinds import LINKS
 from pipelines.frame import Encoding, new_run
+from pipelines.result import WorkerTiming
 from pipelines.runtime import monotonic_us
 from protos.wire.live import FrameBody, FrameHead, Reject, Result
 from protos.wire.session import Hello, Lane, StreamInfo
 from tests.bench.load.arrivals import Arrivals
-from tests.bench.load.picture import HEIGHT_PX, WIDTH_PX, padded_jpeg
+from tests.bench.load.picture import padded_jpeg
 
 DEADLINE_US = 100_000
 WAY_BACK_US = 5_000  # what an agent keeps of its deadline for the way back and its own hand-over
@@ -40,19 +41,22 @@ class Tally:
     held: int = 0
     not_sent: int = 0
     rejects: Counter[str] = field(default_factory=Counter)
-    reject_us: list[int] = field(
-        default_factory=list
-    )  # sent to reject delivered, reasons known on arrival only
+    reject_us: list[int] = field(default_factory=list)
+    """From sending to the reject's delivery, those aside that expired."""
+    timings: list[WorkerTiming] = field(default_factory=list)
+    """Of its results, as they came."""
 
 
 class LoadAgent:
-    """One agent on one link; `greedy`: it knows no window."""
+    """One agent on one link; `greedy`: it knows no window; `freed` is told of each frame that is no longer out."""
 
-    def __init__(self, name: str, url: str, *, greedy: bool = False) -> None:
+    def __init__(self, name: str, url: str, *, greedy: bool = False, deadline_us: int = DEADLINE_US) -> None:
         self.name = name
         self.tally = Tally()
-        self.ready = threading.Event()
-        self.refusal = ""
+        self._ready = threading.Event()
+        self._refusal = ""
+        self.freed: Callable[[], object] = lambda: None
+        self._deadline_us = deadline_us
         self._greedy = greedy
         self._window = 0
         self._seq = 0
@@ -63,6 +67,11 @@ class LoadAgent:
         self._link: Link = LINKS[kind].resolve()(name=name, url=url, clock_us=monotonic_us)
         stream = StreamInfo(name="cam", width_px=640, height_px=480)
         self._link.start(Hello(agent=name, run=new_run(), lane=Lane.LIVE, streams=(stream,)), self._deliver)
+
+    def wait_ready(self) -> None:
+        """Until both lanes are welcomed; TimeoutError with the worker's words."""
+        if not self._ready.wait(CONNECT_WITHIN_S):
+            raise TimeoutError(f"{self.name} was not welcomed within {CONNECT_WITHIN_S} s: {self._refusal}")
 
     @property
     def in_flight(self) -> int:
@@ -82,11 +91,11 @@ class LoadAgent:
         head = FrameHead(
             stream=0,
             seq=seq,
-            worker_budget_us=max(0, due_us + DEADLINE_US - WAY_BACK_US - now_us),
+            worker_budget_us=max(0, due_us + self._deadline_us - WAY_BACK_US - now_us),
             sent_mono_us=now_us,
             encoding=encoding,
-            source_width_px=WIDTH_PX,
-            source_height_px=HEIGHT_PX,
+            source_width_px=encoding.width_px,
+            source_height_px=encoding.height_px,
         )
         if self._link.send(head, FrameBody(stream=0, seq=seq, data=body)) is not Sent.ACCEPTED:
             self._over(seq, not_sent=True)
@@ -94,13 +103,16 @@ class LoadAgent:
     def _over(self, seq: int, *, not_sent: bool = False) -> tuple[int, int] | None:
         with self._lock:
             self.tally.not_sent += not_sent
-            return self._in_flight.pop(seq, None)
+            times = self._in_flight.pop(seq, None)
+        self.freed()
+        return times
 
     def _deliver(self, event: LinkEvent) -> None:
         match event:
             case Received(message=Result() as result):
                 if (times := self._over(result.seq)) is not None:
-                    on_time = event.arrived_us <= times[0] + DEADLINE_US
+                    on_time = event.arrived_us <= times[0] + self._deadline_us
+                    self.tally.timings.append(result.timing)
                     self.tally.on_time += on_time
                     self.tally.late += not on_time
             case Received(message=Reject() as reject):
@@ -115,9 +127,9 @@ class LoadAgent:
                 if event.lane is Lane.LIVE:
                     self._window = event.welcome.credit.frames
                 if len(self._lanes) == len(Lane):
-                    self.ready.set()
+                    self._ready.set()
             case Refused():
-                self.refusal = event.error.text
+                self._refusal = event.error.text
 
     def close(self) -> None:
         self._link.close()
@@ -132,10 +144,7 @@ def fleet(url: str, count: int, *, greedy: bool = False) -> Iterator[list[LoadAg
         agents.append(LoadAgent("greedy", url, greedy=True))
     try:
         for agent in agents:
-            if not agent.ready.wait(CONNECT_WITHIN_S):
-                raise TimeoutError(
-                    f"{agent.name} was not welcomed within {CONNECT_WITHIN_S} s: {agent.refusal}"
-                )
+            agent.wait_ready()
         yield agents
     finally:
         for agent in agents:
@@ -192,19 +201,26 @@ def drive(
     return Drive([agent.tally for agent in agents], late_us, seconds)
 
 
-def keep_busy(agent: LoadAgent, *, window: int, seconds: float) -> float:
-    """Answers a second of one agent that always has `window` frames out: what the worker can do."""
-    body, encoding = padded_jpeg(BODY_BYTES)
+def keep_busy(
+    agent: LoadAgent, *, window: int, seconds: float, frame: tuple[bytes, Encoding] | None = None
+) -> float:
+    """Answers a second of one agent that always has `window` frames out: what the worker can do. TimeoutError when it
+    answers nothing any more."""
+    body, encoding = frame or padded_jpeg(BODY_BYTES)
     agent.tally = Tally()
-    until_us = monotonic_us() + int(seconds * 1e6)
-    while (now_us := monotonic_us()) < until_us:
-        if agent.in_flight < window:
-            agent.offer(now_us, body, encoding)
-        else:
-            time.sleep(_SHORTEST_SLEEP_S)
-    done = agent.tally.on_time + agent.tally.late
+    room = threading.Semaphore(window)
+    agent.freed = room.release
+    begun_us = monotonic_us()
+    until_us = begun_us + int(seconds * 1e6)
+    while monotonic_us() < until_us:
+        if not room.acquire(timeout=CONNECT_WITHIN_S):
+            raise TimeoutError(f"{agent.name}: nothing came back for {CONNECT_WITHIN_S} s")
+        agent.offer(monotonic_us(), body, encoding)
+    answered = agent.tally.on_time + agent.tally.late
+    took_s = (monotonic_us() - begun_us) / 1e6
     _let_end((agent,))
-    return done / seconds
+    agent.freed = lambda: None
+    return answered / took_s
 
 
 def _let_end(agents: Sequence[LoadAgent]) -> None:

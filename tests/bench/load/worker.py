@@ -25,9 +25,9 @@ listen:
   {kind}: {{address: "127.0.0.1:0"}}
   http: {{address: "127.0.0.1:0"}}
 models:
-  stub:
-    detector: {{kind: synthetic, delay: {service_ms}ms, labels: [thing]}}
-"""
+  bench:
+{model}"""
+STUB = f"    detector: {{kind: synthetic, delay: {SERVICE_MS}ms, labels: [thing]}}\n"
 REJECT = "nearfar_worker_reject_seconds"
 Samples = dict[str, float]
 
@@ -50,7 +50,7 @@ def worker_core() -> int | None:
     return cores[-1] if len(cores) > 1 else None
 
 
-class StubWorker:
+class WorkerUnderLoad:
     """`url` is for links; `cpu_s` and `samples` are read while it runs."""
 
     def __init__(self, process: Process, kind: str) -> None:
@@ -73,18 +73,25 @@ class StubWorker:
 
 
 @contextmanager
-def stub_worker(kind: str) -> Iterator[StubWorker]:
-    """A worker with a listener of this kind."""
+def worker_process(kind: str, model: str, *, core: int | None = None) -> Iterator[WorkerUnderLoad]:
+    """A worker with a listener of this kind and a model described in YAML, on one core or on all."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         file = root / "worker.yaml"
-        file.write_text(WORKER.format(root=root, kind=kind, service_ms=SERVICE_MS))
-        with on_core(worker_core()):
+        file.write_text(WORKER.format(root=root, kind=kind, model=model))
+        with on_core(core):
             process = Process(["cloud", str(file)], root / "worker.log")
         try:
-            yield StubWorker(process.wait_ready(), kind)
+            yield WorkerUnderLoad(process.wait_ready(), kind)
         finally:
             process.stop()
+
+
+@contextmanager
+def stub_worker(kind: str) -> Iterator[WorkerUnderLoad]:
+    """The worker with the timer, on its core."""
+    with worker_process(kind, STUB, core=worker_core()) as worker:
+        yield worker
 
 
 def bare_rate(seconds: float) -> float:
