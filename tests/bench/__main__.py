@@ -18,6 +18,8 @@ BENCHMARKS = (
     "scheduler_cost",
     "gateway_cpu",
     "transport",
+    "worker",
+    "load",
     "camera",
     "postprocess",
     "tracker",

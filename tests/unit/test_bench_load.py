@@ -7,10 +7,12 @@ import pytest
 
 from pipelines.codecs.base import PictureLimits
 from pipelines.codecs.jpeg import JpegCodec
+from pipelines.result import WorkerTiming
 from tests.bench.load.__main__ import jain
 from tests.bench.load.arrivals import ARRIVALS
 from tests.bench.load.picture import padded_jpeg
 from tests.bench.load.worker import REJECT, quantile_ms
+from tests.bench.worker import overheads_us
 
 
 @pytest.mark.parametrize("name", ARRIVALS)
@@ -65,3 +67,13 @@ def test_a_quantile_between_two_looks_is_the_upper_bound_of_its_bucket():
     assert quantile_ms(before, after, 0.99) == 5.0
     assert quantile_ms(before, after, 1.0) == float("inf")
     assert quantile_ms(after, after, 0.99) == 0.0
+
+
+def test_what_a_queue_adds_is_neither_the_wait_for_a_busy_instance_nor_the_run():
+    first = WorkerTiming(
+        head_mono_us=0, body_mono_us=1_000, queue_us=200, decode_us=100, detect_us=5_000, resident_us=5_330
+    )
+    second = WorkerTiming(  # ready at 2000, waits for the first to end at 6300, and begins 250 µs later
+        head_mono_us=0, body_mono_us=2_000, queue_us=4_450, decode_us=100, detect_us=5_000, resident_us=9_600
+    )
+    assert overheads_us([second, first]) == [200 + 30, 250 + 50]

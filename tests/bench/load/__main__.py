@@ -43,7 +43,7 @@ class Plan:
     loads: tuple[float, ...] = (0.5, SUSTAINED, 1.0, OVERLOAD)
 
 
-FULL = Plan(pairs=9, seconds=3.0, fair_s=12.0, fleets=(1, 8, 64))
+FULL = Plan(pairs=9, seconds=2.0, fair_s=12.0, fleets=(1, 8, 64))
 QUICK = Plan(pairs=3, seconds=0.8, fair_s=4.0, fleets=(8,), loads=(SUSTAINED,))
 
 
@@ -75,6 +75,8 @@ def words(seen: Drive) -> dict[str, Any]:
     }
     if reject_us:
         out["reject_round_trip_ms"] = summary_ms(reject_us)
+    if expired_us := [us for tally in seen.tallies for us in tally.expired_us]:
+        out["expired_said_after_ms"] = summary_ms(expired_us)
     return out
 
 

@@ -20,7 +20,7 @@ from pipelines.frame import Encoding, new_run
 from pipelines.result import WorkerTiming
 from pipelines.runtime import monotonic_us
 from protos.wire.live import FrameBody, FrameHead, Reject, Result
-from protos.wire.session import Hello, Lane, StreamInfo
+from protos.wire.session import Hello, Lane, RejectReason, StreamInfo
 from tests.bench.load.arrivals import Arrivals
 from tests.bench.load.picture import padded_jpeg
 
@@ -43,6 +43,8 @@ class Tally:
     rejects: Counter[str] = field(default_factory=Counter)
     reject_us: list[int] = field(default_factory=list)
     """From sending to the reject's delivery, those aside that expired."""
+    expired_us: list[int] = field(default_factory=list)
+    """From the end of a frame's time at the worker to the delivery of the reject that says so."""
     timings: list[WorkerTiming] = field(default_factory=list)
     """Of its results, as they came."""
 
@@ -118,7 +120,10 @@ class LoadAgent:
             case Received(message=Reject() as reject):
                 if (times := self._over(reject.seq)) is not None:
                     self.tally.rejects[reject.reason.value] += 1
-                    if reject.reason.value != "expired":
+                    if reject.reason is RejectReason.EXPIRED:
+                        over_us = times[0] + self._deadline_us - WAY_BACK_US
+                        self.tally.expired_us.append(event.arrived_us - over_us)
+                    else:
                         self.tally.reject_us.append(event.arrived_us - times[1])
             case Dropped(message=FrameHead() as head):
                 self._over(head.seq, not_sent=True)
