@@ -201,6 +201,9 @@ class Service:
     def hello(self, session: WorkerSession, hello: Hello, now_us: int) -> None:
         self._reception.hello(session, hello, now_us)
 
+    def turned_away(self, arrived_us: int) -> None:
+        self.metrics.turned_away(self._clock_us() - arrived_us)
+
     def answered(self, session: WorkerSession, nonce: int) -> None:
         self._reception.answered(session, nonce)
 
@@ -245,9 +248,6 @@ class Service:
     def count_reject(self, reason: RejectReason) -> None:
         self.metrics.frames.labels("rejected").inc()
         self.metrics.rejects.labels(reason.value).inc()
-
-    def turned_away(self, arrived_us: int) -> None:
-        self.metrics.turned_away(self._clock_us() - arrived_us)
 
     def _load(self, job: Job) -> Load:
         return self.backlog.load(job.model, self._clock_us())
