@@ -7,6 +7,7 @@ deadline counts from the moment it was due.
 """
 
 import argparse
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ OVERLOAD = 2.0
 SUSTAINED = 0.7
 EQUALS, GREED = 16, 10
 WINDOW = 8
-SETTLE_S = 0.7
+IDLE_S = 1.0
 GOODPUT, REJECT_MS, JAIN, COST = 0.90, 5.0, 0.95, 1.2
 
 
@@ -33,18 +34,19 @@ GOODPUT, REJECT_MS, JAIN, COST = 0.90, 5.0, 0.95, 1.2
 class Plan:
     """How much is measured: interleaved pairs, seconds of each run, sizes of the fleet.
 
-    `fair_s`: an agent's share is a count, whose own chance spreads the shares: 50 answers each cost the index .02.
+    `fair_s`: an agent's share is a count, whose own chance spreads the shares: 50 answers each cost the index .02. `settle_s`: before CPU is measured.
     """
 
     pairs: int
     seconds: float
     fair_s: float
+    settle_s: float
     fleets: tuple[int, ...]
     loads: tuple[float, ...] = (0.5, SUSTAINED, 1.0, OVERLOAD)
 
 
-FULL = Plan(pairs=9, seconds=2.0, fair_s=12.0, fleets=(1, 8, 64))
-QUICK = Plan(pairs=3, seconds=0.8, fair_s=4.0, fleets=(8,), loads=(SUSTAINED,))
+FULL = Plan(pairs=9, seconds=2.0, fair_s=12.0, settle_s=6.0, fleets=(1, 8, 64))
+QUICK = Plan(pairs=3, seconds=0.8, fair_s=4.0, settle_s=2.5, fleets=(8,), loads=(SUSTAINED,))
 
 
 def jain(shares: Sequence[float]) -> float:
@@ -135,28 +137,38 @@ def fairness(worker: WorkerUnderLoad, plan: Plan) -> dict[str, Any]:
     }
 
 
-def cpu_us(worker: WorkerUnderLoad, agents: Sequence[LoadAgent], plan: Plan, *, seed: int) -> float:
-    """CPU of the worker per frame that came, µs, below capacity; what connecting cost is over by then."""
-    drive(agents, equal(agents, SUSTAINED), poisson, seconds=SETTLE_S, seed=seed)
+def cpu_us(worker: WorkerUnderLoad, agents: Sequence[LoadAgent], *, seconds: float, seed: int) -> float:
+    """CPU of the worker per frame that came, µs, below capacity."""
     begun_s = worker.cpu_s()
-    seen = drive(agents, equal(agents, SUSTAINED), poisson, seconds=plan.seconds, seed=seed)
-    return (
-        (worker.cpu_s() - begun_s) * 1e6 / max(1, seen.due - sum(t.held + t.not_sent for t in seen.tallies))
-    )
+    seen = drive(agents, equal(agents, SUSTAINED), poisson, seconds=seconds, seed=seed)
+    came = seen.due - sum(tally.held + tally.not_sent for tally in seen.tallies)
+    return (worker.cpu_s() - begun_s) * 1e6 / max(1, came)
 
 
 def cost(worker: WorkerUnderLoad, plan: Plan, *, many: int) -> dict[str, Any]:
-    """CPU per frame with one agent and with many, in turn, at the same frames a second."""
+    """CPU per frame of one agent and of many, in turn, at the same frames a second. All are connected all the time, for
+    a connection that sends nothing costs nothing; first each sends for a while, as links learn from their first frames.
+    """
     alone: list[float] = []
     crowd: list[float] = []
-    for pair in range(plan.pairs):
-        for count, found in ((1, alone), (many, crowd)):
-            with fleet(worker.url, count) as agents:
-                found.append(cpu_us(worker, agents, plan, seed=pair))
+    with (
+        fleet(worker.url, 1, called="alone") as one,
+        fleet(worker.url, many) as all_of_them,
+    ):
+        for agents in (one, all_of_them):
+            drive(agents, equal(agents, SUSTAINED), poisson, seconds=plan.settle_s, seed=0)
+        idle_s = worker.cpu_s()
+        time.sleep(IDLE_S)
+        idle_ms = 1000 * (worker.cpu_s() - idle_s) / IDLE_S
+        for pair in range(plan.pairs):
+            for agents, found in ((one, alone), (all_of_them, crowd)):
+                found.append(cpu_us(worker, agents, seconds=plan.seconds, seed=pair))
     return {
         "one_agent_us": round(median(alone), 1),
         f"{many}_agents_us": round(median(crowd), 1),
         "ratio": round(median([b / a for a, b in zip(alone, crowd, strict=True)]), 3),
+        "ratios": sorted(round(b / a, 3) for a, b in zip(alone, crowd, strict=True)),
+        "idle_ms_per_s": round(idle_ms, 1),
     }
 
 

@@ -141,9 +141,9 @@ class LoadAgent:
 
 
 @contextmanager
-def fleet(url: str, count: int, *, greedy: bool = False) -> Iterator[list[LoadAgent]]:
+def fleet(url: str, count: int, *, greedy: bool = False, called: str = "agent") -> Iterator[list[LoadAgent]]:
     """`count` welcomed agents, and a greedy one at the end if wanted."""
-    names = [f"agent-{number}" for number in range(count)]
+    names = [f"{called}-{number}" for number in range(count)]
     agents = [LoadAgent(name, url) for name in names]
     if greedy:
         agents.append(LoadAgent("greedy", url, greedy=True))
