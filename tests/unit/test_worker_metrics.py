@@ -1,7 +1,5 @@
 """What a worker shows Prometheus: names that say their units, each documented, times in buckets, a queue that ages."""
 
-from dataclasses import replace
-
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.metrics import WorkerMetrics
@@ -113,21 +111,3 @@ def test_a_frame_that_waits_for_a_model_ages_the_queue(tmp_path):
             assert seen["nearfar_worker_agents"] == 1
         finally:
             gated.gate.set()
-
-
-def test_how_soon_a_head_is_turned_away_is_counted_from_its_arrival_to_the_hand_off_of_its_reject(tmp_path):
-    now_us = [1_000_000]
-    with service(tmp_path, clock=lambda: now_us[0], timer=False) as (made, _):
-        session = made.open(FakePeer())
-        encoding = Encoding(codec="raw", quality=0, width_px=8, height_px=8, body_bytes=10)
-        head = FrameHead(stream=0, seq=1, worker_budget_us=0, sent_mono_us=0, encoding=encoding)
-        session.receive(head, now_us[0] - 7_000)  # before its Hello
-        session.receive(HELLO, now_us[0])
-        session.receive(head, now_us[0] - 100)
-        session.receive(replace(head, seq=2, worker_budget_us=1_000_000), now_us[0])  # let in
-        seen = samples(made.metrics)
-    assert seen["nearfar_worker_reject_seconds_count"] == 2
-    assert seen["nearfar_worker_reject_seconds_sum"] == 0.0071
-    assert seen['nearfar_worker_reject_seconds_bucket{le="0.0001"}'] == 1
-    assert seen['nearfar_worker_reject_seconds_bucket{le="0.005"}'] == 1
-    assert seen['nearfar_worker_reject_seconds_bucket{le="0.0075"}'] == 2
