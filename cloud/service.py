@@ -42,6 +42,7 @@ from protos.wire.session import Credit, Hello, Ping, Pong, RejectReason
 log = logging.getLogger(__name__)
 
 _TICK_S = 0.05
+_BUSY_TICK_S = 0.01  # a frame whose time is over keeps its agent's credit until it is told
 STOP_WITHIN_S = 2.0
 
 
@@ -245,6 +246,11 @@ class Service:
         if self._live_payloads is not None:
             self._live_payloads.offer(job, result.detections, now_us=now_us)
 
+    @property
+    def tick_after_s(self) -> float:
+        """How long the timer sleeps: short while frames wait."""
+        return _BUSY_TICK_S if self.backlog.waiting()[0] else _TICK_S
+
     def count_reject(self, reason: RejectReason) -> None:
         self.metrics.frames.labels("rejected").inc()
         self.metrics.rejects.labels(reason.value).inc()
@@ -260,7 +266,7 @@ class Service:
             self.metrics.undelivered.inc()
 
     def _tick(self) -> None:
-        while not self._stopping.wait(_TICK_S):
+        while not self._stopping.wait(self.tick_after_s):
             try:
                 self.tick(self._clock_us())
             except Exception:

@@ -181,3 +181,17 @@ def _blocks() -> int:
 def _jobs_alive() -> int:
     gc.collect()
     return sum(isinstance(thing, Job) for thing in gc.get_objects())
+
+
+def test_the_timer_looks_often_while_frames_wait_and_seldom_else(tmp_path: Path) -> None:
+    """A frame whose time is over holds its agent's credit until the timer finds it behind a long run."""
+    with house(tmp_path, agents=1) as one:
+        idle_s = one.service.tick_after_s
+        one.detector.gate.clear()
+        one.agents[0].frame(one.now_us, budget_us=90_000)
+        eventually(one.detector.running.is_set, what="a run")
+        one.agents[0].frame(one.now_us, budget_us=80_000)
+        assert one.service.tick_after_s <= 0.01 < idle_s
+        one.go(100_000)
+        assert one.rejects()[RejectReason.EXPIRED] == 1
+        assert one.service.tick_after_s == idle_s
