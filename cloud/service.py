@@ -160,6 +160,11 @@ class Service:
         if timer:
             self._timer.start()
 
+    @property
+    def tick_after_s(self) -> float:
+        """How long the timer sleeps: short while frames wait."""
+        return _BUSY_TICK_S if self.backlog.waiting()[0] else _TICK_S
+
     def open(self, peer: Peer) -> WorkerSession:
         return WorkerSession(self, peer)
 
@@ -245,11 +250,6 @@ class Service:
         self.writer.submit(Entry(far=[far_record(job, result)], to=job.origin, submitted_us=now_us))
         if self._live_payloads is not None:
             self._live_payloads.offer(job, result.detections, now_us=now_us)
-
-    @property
-    def tick_after_s(self) -> float:
-        """How long the timer sleeps: short while frames wait."""
-        return _BUSY_TICK_S if self.backlog.waiting()[0] else _TICK_S
 
     def count_reject(self, reason: RejectReason) -> None:
         self.metrics.frames.labels("rejected").inc()
