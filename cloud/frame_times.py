@@ -1,4 +1,4 @@
-"""Where the time of answered frames went, counted by the models' threads and read at a scrape.
+"""Where the time of frames went, counted by whoever answers or rejects them and read at a scrape.
 
 A Prometheus histogram costs several µs per value in Python; this one costs one per frame for all of them.
 """
@@ -17,6 +17,24 @@ BOUNDS_US = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 250_000,
 SERVICE_BOUNDS_US = tuple(
     1000 * ms for ms in (2, 5, 10, 20, 30, 50, 75, 100, 150, 250, 500, 1000, 2500)
 )  # finer where a model's time lies
+REJECT_BOUNDS_US = (
+    50,
+    100,
+    200,
+    300,
+    500,
+    750,
+    1_000,
+    1_500,
+    2_000,
+    3_000,
+    4_000,
+    5_000,
+    7_500,
+    10_000,
+    20_000,
+    50_000,
+)
 _PARTS = {
     "queue": "Body complete to start of the run, decoding included.",
     "decode": "Decoding of one picture.",
@@ -59,6 +77,7 @@ class FrameTimes(Collector):
         self._parts = {name: _Times(BOUNDS_US) for name in _PARTS}
         self._queue, self._decode, self._resident = self._parts.values()
         self._service: dict[str, _Times] = {}  # by model
+        self._rejects = _Times(REJECT_BOUNDS_US)
         self._bytes = 0
 
     def serves(self, model: str) -> None:
@@ -75,11 +94,16 @@ class FrameTimes(Collector):
             self._resident.add(now_us - job.body_us)
             self._service[job.model].add(job.decode_us + detect_us)
 
+    def turned_away(self, took_us: int) -> None:
+        """From a head's arrival to the hand-off of its reject."""
+        with self._lock:
+            self._rejects.add(took_us)
+
     def collect(self) -> Iterator[Metric]:
         with self._lock:
             parts = {name: times.copy() for name, times in self._parts.items()}
             service = {model: times.copy() for model, times in self._service.items()}
-            payload_bytes = self._bytes
+            rejects, payload_bytes = self._rejects.copy(), self._bytes
         for name, times in parts.items():
             family = HistogramMetricFamily(f"nearfar_worker_{name}_seconds", _PARTS[name])
             family.add_metric([], times.buckets(), sum_value=times.sum_us / 1e6)
@@ -89,6 +113,12 @@ class FrameTimes(Collector):
         )
         for model, times in service.items():
             family.add_metric([model], times.buckets(), sum_value=times.sum_us / 1e6)
+        yield family
+        family = HistogramMetricFamily(
+            "nearfar_worker_reject_seconds",
+            "Arrival of a head that is refused to the hand-off of its reject.",
+        )
+        family.add_metric([], rejects.buckets(), sum_value=rejects.sum_us / 1e6)
         yield family
         yield CounterMetricFamily(
             "nearfar_worker_payload_bytes", "Bytes of the pictures that were answered.", value=payload_bytes

@@ -158,6 +158,10 @@ class WorkerMetrics:
         self._frame_times.add(job, now_us, detect_us=detect_us)
         self._answered.inc()
 
+    def turned_away(self, took_us: int) -> None:
+        """A head was refused on arrival; from then to the hand-off of its reject."""
+        self._frame_times.turned_away(took_us)
+
     def fault(self, thread: str) -> None:
         """A turn of this thread (model, decode, bulk or timer) failed in a way nobody foresaw."""
         self._faults.labels(thread).inc()

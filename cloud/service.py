@@ -42,6 +42,7 @@ from protos.wire.session import Credit, Hello, Ping, Pong, RejectReason
 log = logging.getLogger(__name__)
 
 _TICK_S = 0.05
+_BUSY_TICK_S = 0.01  # a frame whose time is over keeps its agent's credit until it is told
 STOP_WITHIN_S = 2.0
 
 
@@ -159,6 +160,11 @@ class Service:
         if timer:
             self._timer.start()
 
+    @property
+    def tick_after_s(self) -> float:
+        """How long the timer sleeps: short while frames wait."""
+        return _BUSY_TICK_S if self.backlog.waiting()[0] else _TICK_S
+
     def open(self, peer: Peer) -> WorkerSession:
         return WorkerSession(self, peer)
 
@@ -204,6 +210,9 @@ class Service:
 
     def hello(self, session: WorkerSession, hello: Hello, now_us: int) -> None:
         self._reception.hello(session, hello, now_us)
+
+    def turned_away(self, arrived_us: int) -> None:
+        self.metrics.turned_away(self._clock_us() - arrived_us)
 
     def answered(self, session: WorkerSession, nonce: int) -> None:
         self._reception.answered(session, nonce)
@@ -261,7 +270,7 @@ class Service:
             self.metrics.undelivered.inc()
 
     def _tick(self) -> None:
-        while not self._stopping.wait(_TICK_S):
+        while not self._stopping.wait(self.tick_after_s):
             try:
                 self.tick(self._clock_us())
             except Exception:

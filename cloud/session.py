@@ -59,6 +59,10 @@ class Desk(Protocol):
 
     def count_reject(self, reason: RejectReason) -> None: ...
 
+    def turned_away(self, arrived_us: int) -> None:
+        """The reject of a head that arrived then is handed to its connection."""
+        ...
+
     def gone(self, session: "WorkerSession") -> None: ...
 
 
@@ -103,7 +107,7 @@ class WorkerSession:
             self.closed()
             self._peer.close()
         elif self.hello is None:
-            self._not_welcome(message)
+            self._not_welcome(message, arrived_us)
         else:
             self._serve(message, self.hello, arrived_us)
 
@@ -119,9 +123,9 @@ class WorkerSession:
         self._service.metrics.errors.labels(reason.value).inc()
         self.send(Error(reason=reason, text=text, retry=retry))
 
-    def _not_welcome(self, message: ToWorker) -> None:
+    def _not_welcome(self, message: ToWorker, arrived_us: int) -> None:
         if isinstance(message, live.FrameHead):
-            self._reject(message, RejectReason.HELLO_REQUIRED, "say Hello first", 0)
+            self._reject(message, RejectReason.HELLO_REQUIRED, "say Hello first", arrived_us)
         elif not (isinstance(message, live.FrameBody) and self._was_dropped(message)):
             self.error(
                 RejectReason.HELLO_REQUIRED, "this worker does not know this connection; say Hello first"
@@ -221,6 +225,7 @@ class WorkerSession:
                 stream=head.stream, seq=head.seq, reason=reason, queue_us=load.queue_us, load=load, text=text
             )
         )
+        self._service.turned_away(arrived_us)
 
     def _drop(self, key: tuple[int, int]) -> None:
         self._dropped[key] = None

@@ -25,6 +25,8 @@ BENCHMARKS = (
     "socket_sink",
     "queue_sink",
     "store",
+    "worker",
+    "load",
     "outbox",
     "crash",
     "backfill",

@@ -15,7 +15,12 @@ class Page(Protocol):
 
 def samples(metrics: Page) -> dict[str, float]:
     """`name{labels}` → value."""
-    lines = metrics.text().decode().splitlines()
+    return read_samples(metrics.text().decode())
+
+
+def read_samples(text: str) -> dict[str, float]:
+    """The same of a page."""
+    lines = text.splitlines()
     return {k: float(v) for k, _, v in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
 
 
