@@ -8,6 +8,7 @@ falls while an answer is late, and a stalled link has p = 0.
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple
 
 REFUTED_AFTER_US = 60_000
@@ -51,16 +52,22 @@ class Unanswered(NamedTuple):
 
 State = tuple[float, float, int, float]
 """A `Residual` by position: of these a forecast looks at dozens."""
+Way = tuple[float, float, float]
+"""What the link may be, of one state: a frame takes the first + its size · the second, µs a byte; the third is how much
+it counts."""
 
 
 class Past:
-    """What recent frames say of a link, newest last, and what none of it is below or above."""
+    """What recent frames say of a link, newest last, and what none of it is below or above. `idle`: the ways of a link
+    on which nothing is out, with the round trip and the bandwidth they were reckoned for."""
 
-    __slots__ = ("least", "most", "states")
+    __slots__ = ("idle", "least", "most", "states", "weight")
 
     def __init__(self, states: Sequence[State]) -> None:
         self.states = states
-        extra_us, stretch, worker_us, _ = zip(*states, strict=True)
+        extra_us, stretch, worker_us, weights = zip(*states, strict=True)
+        self.weight: float = sum(weights)
+        self.idle: tuple[float, float, Sequence[Way]] = 0.0, 0.0, ()
         self.least = min(extra_us), min(stretch), min(worker_us)
         self.most = max(extra_us), max(stretch), max(worker_us)
 
@@ -74,13 +81,18 @@ class Forecast:
 
     __slots__ = (
         "_bytes_per_us",
-        "_ends",
+        "_least_slope",
+        "_least_us",
+        "_most_slope",
+        "_most_us",
         "_out_us",
+        "_past",
         "_rtt_us",
         "_since_us",
         "_states",
         "_waiting_us",
         "_ways",
+        "_weight",
     )
 
     def __init__(
@@ -95,62 +107,89 @@ class Forecast:
     ) -> None:
         self._rtt_us = rtt_us
         self._bytes_per_us = bytes_per_us
-        self._waiting_us = waiting_bytes / bytes_per_us
+        self._waiting_us = waiting_us = waiting_bytes / bytes_per_us
+        self._past = past
         self._states = past.states
-        self._out_us = self._since_us = 0.0
+        out_us = since_us = 0.0
         if unanswered:
-            self._since_us = now_us - unanswered[0].sent_us
-            if self._since_us > REFUTED_AFTER_US and _refuted(*past.least, unanswered, now_us):
+            first = unanswered[0]
+            since_us = now_us - first.sent_us
+            if since_us > REFUTED_AFTER_US and _refuted(*past.least, unanswered, now_us):
                 self._states = [s for s in past.states if not _refuted(s[0], s[1], s[2], unanswered, now_us)]
-            self._out_us = (
-                unanswered[0].nominal.ahead_us + sum([u.size_bytes for u in unanswered]) / bytes_per_us
-            )
-        self._ends = self._way(*past.least), self._way(*past.most)
-        self._ways: tuple[Sequence[tuple[float, float, float]], float] | None = None
+            out_us = first.nominal.ahead_us + sum([u.size_bytes for u in unanswered]) / bytes_per_us
+        self._out_us, self._since_us = out_us, since_us
+        # As `_take_ways` does it, which is not called for two: this is done for every frame and link.
+        extra_us, stretch, worker_us = past.least
+        base_us = rtt_us + extra_us + worker_us
+        if stretch * out_us > since_us:
+            base_us += stretch * out_us - since_us
+        self._least_us, self._least_slope = base_us + stretch * waiting_us, stretch / bytes_per_us
+        extra_us, stretch, worker_us = past.most
+        base_us = rtt_us + extra_us + worker_us
+        if stretch * out_us > since_us:
+            base_us += stretch * out_us - since_us
+        self._most_us, self._most_slope = base_us + stretch * waiting_us, stretch / bytes_per_us
+        self._ways: Sequence[Way] | None = None
+        self._weight = 0.0
 
     def p_on_time(self, size_bytes: int, remaining_us: int) -> float:
         """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
         if remaining_us <= 0 or not self._states:
             return 0.0
-        (least_us, least_slope), (most_us, most_slope) = self._ends
-        if most_us + most_slope * size_bytes <= remaining_us:
+        if self._most_us + self._most_slope * size_bytes <= remaining_us:
             return 1.0
-        if least_us + least_slope * size_bytes > remaining_us:
+        if self._least_us + self._least_slope * size_bytes > remaining_us:
             return 0.0
-        if self._ways is None:
-            ways = self._take_ways()
-            self._ways = ways, sum([weight for _, _, weight in ways])
-        ways, weight = self._ways
+        ways = self._ways or self._take_ways()
         within = sum([w for base, slope, w in ways if base + slope * size_bytes <= remaining_us])
-        return min(1.0, within / weight)
+        p = within / self._weight
+        return p if p < 1.0 else 1.0
+
+    def possible(self, size_bytes: int, remaining_us: int) -> bool:
+        """Whether `p_on_time` is above 0."""
+        if remaining_us <= 0 or not self._states:
+            return False
+        if self._least_us + self._least_slope * size_bytes > remaining_us:
+            return False
+        for base, slope, _ in self._ways or self._take_ways():
+            if base + slope * size_bytes <= remaining_us:
+                return True
+        return False
 
     def completion_us(self, size_bytes: int) -> float:
         """The median time until a frame sent now would be back, of the newest few states; infinite if there are
         none."""
-        ways = [self._way(extra, stretch, worker) for extra, stretch, worker, _ in self._states[-NEWEST:]]
-        times = sorted([base + slope * size_bytes for base, slope in ways])
-        return times[len(times) // 2] if times else float("inf")
+        if not self._states:
+            return inf
+        ways = self._ways or self._take_ways()
+        times = sorted([base + slope * size_bytes for base, slope, _ in ways[-NEWEST:]])
+        return times[len(times) // 2]
 
-    def _way(self, extra_us: float, stretch: float, worker_us: int) -> tuple[float, float]:
-        """One way the link may be: a frame takes the first + its size · the second, µs a byte."""
-        crossing_us = max(0.0, stretch * self._out_us - self._since_us)
-        base_us = self._rtt_us + extra_us + worker_us + crossing_us + stretch * self._waiting_us
-        return base_us, stretch / self._bytes_per_us
-
-    def _take_ways(self) -> Sequence[tuple[float, float, float]]:
-        """As `_way`, of all states, with how much each counts."""
-        rtt_us, bytes_per_us = self._rtt_us, self._bytes_per_us
+    def _take_ways(self) -> Sequence[Way]:
+        past, rtt_us, bytes_per_us = self._past, self._rtt_us, self._bytes_per_us
         out_us, since_us, waiting_us = self._out_us, self._since_us, self._waiting_us
+        all_count = self._states is past.states
+        ways: Sequence[Way]
         if out_us == 0.0 and waiting_us == 0.0:
-            return [(rtt_us + e + w, s / bytes_per_us, weight) for e, s, w, weight in self._states]
-        return [
-            (
-                rtt_us + e + w + (s * out_us - since_us if s * out_us > since_us else 0.0) + s * waiting_us,
-                s / bytes_per_us,
-                weight,
-            )
-            for e, s, w, weight in self._states
-        ]
+            # Several frames ask before the link says anything new.
+            if all_count and past.idle[0] == rtt_us and past.idle[1] == bytes_per_us:
+                ways = past.idle[2]
+            else:
+                ways = [(rtt_us + e + w, s / bytes_per_us, weight) for e, s, w, weight in self._states]
+                if all_count:
+                    past.idle = rtt_us, bytes_per_us, ways
+        else:
+            ways = [
+                (
+                    rtt_us + e + w + (s * out_us - since_us if s * out_us > since_us else 0.0) + s * waiting_us,
+                    s / bytes_per_us,
+                    weight,
+                )
+                for e, s, w, weight in self._states
+            ]
+        self._ways = ways
+        self._weight = past.weight if all_count else sum([weight for _, _, _, weight in self._states])
+        return ways
 
 
 def _refuted(

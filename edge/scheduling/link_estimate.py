@@ -27,6 +27,7 @@ RESIDUAL_SPAN_US = 5_000_000
 RESIDUALS = 30
 RESIDUAL_FADE_US = 3_000_000
 LOAD_SPAN_US = 1_000_000
+NEVER_US = 1 << 62
 SPREAD_MEANS_RATE_US = 2_000
 CENSORED = 1.3
 """An overdue frame counts as this many times slower than it already is."""
@@ -46,6 +47,8 @@ class LinkEstimate:
         self._prior_rtt_us = prior_rtt_us
         self._rtt_min = MinWindow(RTT_MIN_SPAN_US)
         self._recent: deque[tuple[int, int]] = deque(maxlen=RECENT_TRIPS)
+        self._rtt_now_us = prior_rtt_us
+        self._rtt_now_until_us = 0
         self._rates: deque[tuple[int, int, int]] = deque(maxlen=RATE_SAMPLES)  # (at, size, crossing)
         self._rate = 0.0
         self._samples: deque[_Sample] = deque(maxlen=RESIDUALS)
@@ -64,13 +67,9 @@ class LinkEstimate:
 
     def rtt_now_us(self, now_us: int) -> int:
         """The round trip of a small message over the link without own bytes ahead of it."""
-        if not self._recent:
-            return self._prior_rtt_us
-        since_us, least_us = now_us - RECENT_SPAN_US, -1
-        for at_us, rtt_us in self._recent:
-            if at_us >= since_us and (least_us < 0 or rtt_us < least_us):
-                least_us = rtt_us
-        return least_us if least_us >= 0 else self._recent[-1][1]
+        if now_us >= self._rtt_now_until_us:
+            self._take_rtt_now(now_us)
+        return self._rtt_now_us
 
     @property
     def rtt_us(self) -> int | None:
@@ -86,9 +85,9 @@ class LinkEstimate:
     def load(self) -> Load:
         return self._load
 
-    def bytes_per_us(self, now_us: int) -> float:
+    def bytes_per_us(self, now_us: int) -> float:  # noqa: ARG002 - what was measured last stays
         """The bandwidth, or a guess until a frame has crossed."""
-        return self.measured_bytes_per_us(now_us) or PRIOR_BYTES_PER_US
+        return self._rate or PRIOR_BYTES_PER_US
 
     def measured_bytes_per_us(self, now_us: int) -> float:  # noqa: ARG002 - what was measured last stays
         """The bandwidth as measured, the last known after a silence, 0 until a frame has crossed."""
@@ -104,6 +103,7 @@ class LinkEstimate:
         self._last_rtt = (max(0, rtt_us), now_us)
         self._rtt_min.add(self._last_rtt[0], now_us)
         self._recent.append((now_us, max(0, rtt_us - own_us)))
+        self._rtt_now_until_us = 0
 
     def observe_load(self, load: Load, now_us: int) -> None:
         if load != self._load:
@@ -166,14 +166,26 @@ class LinkEstimate:
             self._take_residuals(now_us)
         return Forecast(
             self._past,
-            rtt_us=self.rtt_now_us(now_us),
-            bytes_per_us=self.bytes_per_us(now_us),
+            rtt_us=self._rtt_now_us if now_us < self._rtt_now_until_us else self.rtt_now_us(now_us),
+            bytes_per_us=self._rate or PRIOR_BYTES_PER_US,
             unanswered=unanswered,
             waiting_bytes=waiting_bytes,
             now_us=now_us,
         )
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    def _take_rtt_now(self, now_us: int) -> None:
+        """Of the recent trips, the last one if all are old. Good until one of them is old or another comes."""
+        since_us, least_us, until_us = now_us - RECENT_SPAN_US, -1, NEVER_US
+        for at_us, rtt_us in self._recent:
+            if at_us >= since_us:
+                if least_us < 0 or rtt_us < least_us:
+                    least_us = rtt_us
+                until_us = min(until_us, at_us + RECENT_SPAN_US + 1)
+        if least_us < 0:
+            least_us = self._recent[-1][1] if self._recent else self._prior_rtt_us
+        self._rtt_now_us, self._rtt_now_until_us = least_us, until_us
 
     def _take_rate(self, now_us: int) -> None:
         size_bytes = crossing_us = 0.0
