@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from edge.scheduling.far_way import FarWay
 from edge.scheduling.forecast import Forecast
-from edge.scheduling.job import Job, Near
+from edge.scheduling.job import RESERVED, Job
 from edge.scheduling.policies import HEDGED, IGNORES_BAND, POLICIES, View
 from edge.scheduling.settings import SchedulerSettings
 
@@ -223,7 +223,7 @@ class Decision:
                 if p * gain - price <= best_value:
                     crowded = crowded or (others and p == 0.0)
                     continue
-            value = self._worth(way, job, rung, p, fallback, near_waits=job.near is Near.RESERVED)
+            value = self._worth(way, job, rung, p, fallback, near_waits=job.near is RESERVED)
             if value > best_value:
                 best, best_value = (rung, p, size_bytes, forecast), value
         if crowded:

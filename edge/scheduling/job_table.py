@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from edge.scheduling.actions import Action, CancelFar, CancelNear, Give, Release, Shed, Track
 from edge.scheduling.carrying import Carrying
-from edge.scheduling.job import Job, Near
+from edge.scheduling.job import HELD, NONE, OVER, RESERVED, RUNNING, Job
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.near_way import NearWay
 from edge.scheduling.settings import SchedulerSettings
@@ -56,7 +56,7 @@ class JobTable:
         job = self._forget(key)
         if job is not None:
             self._near.release(job)
-            if job.near is Near.RUNNING:
+            if job.near is RUNNING:
                 self.out.append(CancelNear(key))
         return job
 
@@ -71,16 +71,16 @@ class JobTable:
 
     def run_again(self, job: Job, now_us: int) -> None:
         """A full run was stopped because it would be late: the smaller input still fits."""
-        job.near = Near.NONE
+        job.near = NONE
         if self.reserve(job, now_us):
             job.eager = True
         else:
-            job.near = Near.OVER
+            job.near = OVER
 
     def let_go(self, job: Job) -> None:
         """The frame goes far without near behind it."""
         self._near.release(job)
-        job.near = Near.NONE
+        job.near = NONE
 
     def make_room(self, job: Job, now_us: int, *, hopeful_only: bool) -> list[Job]:
         """A near slot at the cost of less important frames. Those without hope for far are shed, returned."""
@@ -101,7 +101,7 @@ class JobTable:
     def fallback(self, job: Job) -> float:
         """The accuracy of what would answer the frame if far does not: near, smaller near, tracked, missed."""
         settings = self._settings
-        if job.near in (Near.RESERVED, Near.RUNNING, Near.HELD):
+        if job.near in (RESERVED, RUNNING, HELD):
             if job.near_small and settings.small_near is not None:
                 return settings.small_near.accuracy
             return settings.near_accuracy or 0.0
@@ -113,15 +113,15 @@ class JobTable:
         """Give what can be given by now."""
         if job.given is not None:
             return
-        if job.near is Near.HELD:
+        if job.near is HELD:
             if not job.far_hoped or now_us >= self._hold_until_us(job):
                 self.give(job, AnsweredBy.NEAR, Status.OK, job.far_reason, now_us=now_us)
             return
-        nobody = not job.far_open and job.near in (Near.NONE, Near.OVER)
-        if nobody and job.near is Near.NONE and self.reserve(job, now_us):
+        nobody = not job.far_open and job.near in (NONE, OVER)
+        if nobody and job.near is NONE and self.reserve(job, now_us):
             job.eager = True  # far ended without an answer and nothing was kept: near may still make it
             return
-        alone = nobody and job.near is Near.NONE and self._near.busy
+        alone = nobody and job.near is NONE and self._near.busy
         if now_us >= self.carrying.give_up_us(job) or (nobody and not alone):
             self._miss(job, now_us)
             return
@@ -135,11 +135,11 @@ class JobTable:
         self, job: Job, by: AnsweredBy, status: Status, reason: str, *, now_us: int, link: str = ""
     ) -> None:
         """`link` = whose far answer it is; every other answer is committed before it is released."""
-        if by is AnsweredBy.FAR and job.near is Near.RUNNING:
+        if by is AnsweredBy.FAR and job.near is RUNNING:
             self.out.append(CancelNear(job.key))
         self._near.release(job)
-        if job.near is not Near.RUNNING:
-            job.near = Near.OVER
+        if job.near is not RUNNING:
+            job.near = OVER
         job.given = by
         hold = by is not AnsweredBy.FAR
         if hold:
@@ -158,7 +158,7 @@ class JobTable:
     def drop_if_done(self, job: Job) -> None:
         """A given frame is kept only while near still runs it or far may still answer late."""
         done = job.given is not None and job.release_by_us is None
-        if done and job.near is not Near.RUNNING and not job.far_open:
+        if done and job.near is not RUNNING and not job.far_open:
             self._forget(job.key)
 
     # -- time ---------------------------------------------------------------------------------------------
@@ -186,11 +186,11 @@ class JobTable:
             if soonest_us is not None and not small and job.answer_by_us >= soonest_us:
                 if job.answer_by_us - early_us >= soonest_us:
                     break  # nothing about a job is due earlier than that, but a run to be done anew smaller
-                if not tracks and job.near is not Near.HELD:
+                if not tracks and job.near is not HELD:
                     continue
             if job.given is not None:
                 due_us = job.release_by_us
-            elif job.near is Near.HELD:
+            elif job.near is HELD:
                 due_us = self._hold_until_us(job)
             else:
                 due_us = self.carrying.due_us(job) if tracks else job.give_up_us
@@ -248,20 +248,20 @@ class JobTable:
             self._left[job.key] = forget_us
 
     def _again_us(self, job: Job) -> int | None:
-        if job.near is not Near.RUNNING or job.given is not None:
+        if job.near is not RUNNING or job.given is not None:
             return None
         return self._near.again_us(job, job.answer_by_us - self._wake_up.commit_us)
 
     def _miss(self, job: Job, now_us: int) -> None:
         """Nobody can answer in time: carried forward from the last answer, or said as it is."""
         not_near = f"; {job.why_not_near}" if self._near.exists else ""
-        if job.near is Near.RUNNING:
+        if job.near is RUNNING:
             self._near.give_up(job, now_us)
             self.out.append(CancelNear(job.key))
         for flight in job.flights.values():
             if flight.sent_us is not None:
                 self.out.append(CancelFar(job.key, flight.link))
-        status = job.near_status if job.near is Near.OVER else Status.TIMEOUT
+        status = job.near_status if job.near is OVER else Status.TIMEOUT
         reason = job.far_reason or (f"far not back in time{not_near}" if job.far_open else "no time for near")
         if self.carrying.trackable(job.key):
             self.give(job, AnsweredBy.TRACKED, Status.OK, reason, now_us=now_us)

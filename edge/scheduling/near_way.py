@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from edge.scheduling.actions import StartNear
 from edge.scheduling.fair_share import WEIGHTS, FairShare
-from edge.scheduling.job import Job, Near
+from edge.scheduling.job import NONE, RESERVED, RUNNING, Job
 from edge.scheduling.near_estimate import NearEstimate
 from edge.scheduling.near_lead import NearLead
 from edge.scheduling.near_timeline import Key, NearTimeline
@@ -88,7 +88,7 @@ class NearWay:
                 slot = self.timeline.reserve(
                     job.key, guard_us=latest_end_us - now_us, latest_end_us=latest_end_us, now_us=now_us
                 )
-        job.near = Near.NONE if slot is None else Near.RESERVED
+        job.near = NONE if slot is None else RESERVED
         job.near_small = small and slot is not None
         return slot is not None
 
@@ -121,7 +121,7 @@ class NearWay:
             if self.reserve(job, latest_end_us=latest_end_us, ready_us=ready_us, now_us=now_us):
                 losers = weaker[: i + 1]
                 for other in losers:
-                    other.near = Near.NONE
+                    other.near = NONE
                 return losers
         self.timeline.restore(before)
         return []
@@ -194,7 +194,7 @@ class NearWay:
         self.timeline.begin(slot.key, guard_us=self._estimate(small=job.near_small).guard_us, now_us=now_us)
         self._running = job
         self._started_us = now_us
-        job.near = Near.RUNNING
+        job.near = RUNNING
         return StartNear(slot.key, min(now_us, slot.start_us), job.near_small)
 
     def due_us(self) -> int | None:
