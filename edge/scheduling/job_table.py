@@ -18,6 +18,7 @@ from edge.scheduling.stream import Stream
 from edge.scheduling.wake_up import WakeUp
 from pipelines.result import AnsweredBy, ShedReason, Status
 
+NEVER_US = 1 << 62
 _answer_by_us = attrgetter("answer_by_us")
 
 
@@ -163,6 +164,12 @@ class JobTable:
 
     # -- time ---------------------------------------------------------------------------------------------
 
+    def waits(self, job: Job, now_us: int) -> bool:
+        """Whether nothing about `job` can be due: near is reserved for it, and its time is not near."""
+        if job.near is not RESERVED or job.given is not None:
+            return False
+        return now_us < job.answer_by_us - self._wake_up.commit_us - self.carrying.guard_us
+
     def tick(self, job: Job, now_us: int) -> None:
         if job.release_by_us is not None and now_us >= job.release_by_us:
             self.release(job, committed=False)
@@ -177,40 +184,44 @@ class JobTable:
 
     def next_us(self) -> int | None:
         """When a job needs a `tick`, or one of its flights becomes overdue."""
-        commit_us = self._wake_up.commit_us
+        commit_us, hold_us = self._wake_up.commit_us, self._wake_up.hold_us
         tracks, small = self.carrying.exists, self._near.small_estimate is not None
-        early_us = max(commit_us + self.carrying.guard_us, self._wake_up.hold_us)
-        soonest_us: int | None = None
+        early_us = max(commit_us + self.carrying.guard_us, hold_us)
+        soonest_us = NEVER_US
         over: list[Job] = []
         for job in self._timed:
-            if soonest_us is not None and not small and job.answer_by_us >= soonest_us:
-                if job.answer_by_us - early_us >= soonest_us:
+            answer_by_us = job.answer_by_us
+            if answer_by_us >= soonest_us and not small:
+                if answer_by_us - early_us >= soonest_us:
                     break  # nothing about a job is due earlier than that, but a run to be done anew smaller
                 if not tracks and job.near is not HELD:
                     continue
+            due_us: int | None
             if job.given is not None:
                 due_us = job.release_by_us
             elif job.near is HELD:
                 due_us = self._hold_until_us(job)
+            elif tracks:
+                due_us = self.carrying.due_us(job)
             else:
-                due_us = self.carrying.due_us(job) if tracks else job.give_up_us
-                again_us = self._again_us(job) if small else None
-                due_us = due_us if again_us is None else min(due_us, again_us)
-            for flight in job.flights.values():
-                out = flight.sent_us is not None and not flight.overdue
-                if out and (due_us is None or due_us > job.answer_by_us):
-                    due_us = job.answer_by_us
+                due_us = job.give_up_us
+            if small and job.near is RUNNING and job.given is None:
+                again_us = self._again_us(job)
+                due_us = due_us if again_us is None or due_us is None else min(due_us, again_us)
+            if due_us is None or due_us > answer_by_us:
+                for flight in job.flights.values():
+                    if flight.sent_us is not None and not flight.overdue:
+                        due_us = answer_by_us
             if due_us is None:
                 over.append(job)  # given, out, and no flight of it becomes overdue: that stays so
-            elif soonest_us is None or due_us < soonest_us:
+            elif due_us < soonest_us:
                 soonest_us = due_us
         for job in over:
             self._timed.remove(job)
             self._leave(job)
         if self._left:
-            forget_us = min(self._left.values())
-            soonest_us = forget_us if soonest_us is None else min(soonest_us, forget_us)
-        return soonest_us
+            soonest_us = min(soonest_us, *self._left.values())
+        return None if soonest_us == NEVER_US else soonest_us
 
     def finish(self, now_us: int) -> list[Action]:
         """What was decided, with the near run to start now."""
@@ -229,8 +240,9 @@ class JobTable:
 
     def _hold_until_us(self, job: Job) -> int:
         """Until when a near answer may wait for far."""
-        commit_us, hold_us = self._wake_up.commit_us, self._wake_up.hold_us
-        return min(job.answer_by_us - commit_us, job.deadline_us - hold_us)
+        commit_us = job.answer_by_us - self._wake_up.commit_us
+        hold_us = job.deadline_us - self._wake_up.hold_us
+        return commit_us if commit_us < hold_us else hold_us
 
     def _forget(self, key: Key) -> Job | None:
         job = self._jobs.pop(key, None)

@@ -202,12 +202,12 @@ class NearWay:
         first = self.timeline.first()
         if first is None or self._running is not None:
             return None
-        early = [
-            slot.early_us
-            for slot in self.timeline
-            if slot.early_us is not None and self._looked_us < slot.early_us < first.start_us
-        ]
-        return min(early, default=first.start_us)
+        due_us = first.start_us
+        for slot in self.timeline:
+            early_us = slot.early_us
+            if early_us is not None and self._looked_us < early_us < due_us:
+                due_us = early_us
+        return due_us
 
     @property
     def busy(self) -> bool:
@@ -247,10 +247,10 @@ class NearWay:
             return first
         for slot in self.timeline:
             job = jobs[slot.key]
-            early = slot.early_us is not None and slot.early_us <= now_us and not job.encoding
-            if (job.eager or early) and self.timeline.fits_before_others(
-                slot.key, guard_us=self._estimate(small=job.near_small).guard_us, now_us=now_us
-            ):
+            if not job.eager and (slot.early_us is None or slot.early_us > now_us or job.encoding):
+                continue
+            guard_us = self._estimate(small=job.near_small).guard_us
+            if self.timeline.fits_before_others(slot.key, guard_us=guard_us, now_us=now_us):
                 return slot.key
         return None
 

@@ -259,6 +259,8 @@ class Scheduler:
     def tick(self, now_us: int) -> list[Action]:
         """Do what is due by now."""
         for job in self._table:
+            if self._table.waits(job, now_us):
+                continue
             self._offload.due(job, now_us)
             self._table.tick(job, now_us)
             self._table.drop_if_done(job)
