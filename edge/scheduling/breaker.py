@@ -58,8 +58,7 @@ class Breaker:
     def alive(self) -> bool:
         """Whether the link carries anything at all, in the band or not: it was tried, no ping is late, and frames
         do not vanish on it. Who knows how long a frame would take may use it then, and need not keep to the band."""
-        tried = self.connected and not self._untried
-        return tried and not self.pings.missed and self.reason != VANISH
+        return self.connected and not self._untried and not self.pings.missed and self.reason != VANISH
 
     # -- what happens -------------------------------------------------------------------------------------
 

@@ -58,16 +58,14 @@ it counts."""
 
 
 class Past:
-    """What recent frames say of a link, newest last, and what none of it is below or above. `idle`: the ways of a link
-    on which nothing is out, with the round trip and the bandwidth they were reckoned for."""
+    """What recent frames say of a link, newest last, and what none of it is below or above."""
 
-    __slots__ = ("idle", "least", "most", "states", "weight")
+    __slots__ = ("least", "most", "states", "weight")
 
     def __init__(self, states: Sequence[State]) -> None:
         self.states = states
         extra_us, stretch, worker_us, weights = zip(*states, strict=True)
         self.weight: float = sum(weights)
-        self.idle: tuple[float, float, Sequence[Way]] = 0.0, 0.0, ()
         self.least = min(extra_us), min(stretch), min(worker_us)
         self.most = max(extra_us), max(stretch), max(worker_us)
 
@@ -86,7 +84,6 @@ class Forecast:
         "_most_slope",
         "_most_us",
         "_out_us",
-        "_past",
         "_rtt_us",
         "_since_us",
         "_states",
@@ -108,14 +105,14 @@ class Forecast:
         self._rtt_us = rtt_us
         self._bytes_per_us = bytes_per_us
         self._waiting_us = waiting_us = waiting_bytes / bytes_per_us
-        self._past = past
-        self._states = past.states
+        self._states, self._weight = past.states, past.weight
         out_us = since_us = 0.0
         if unanswered:
             first = unanswered[0]
             since_us = now_us - first.sent_us
             if since_us > REFUTED_AFTER_US and _refuted(*past.least, unanswered, now_us):
                 self._states = [s for s in past.states if not _refuted(s[0], s[1], s[2], unanswered, now_us)]
+                self._weight = sum([weight for _, _, _, weight in self._states])
             out_us = first.nominal.ahead_us + sum([u.size_bytes for u in unanswered]) / bytes_per_us
         self._out_us, self._since_us = out_us, since_us
         # As `_take_ways` does it, which is not called for two: this is done for every frame and link.
@@ -130,7 +127,6 @@ class Forecast:
             base_us += stretch * out_us - since_us
         self._most_us, self._most_slope = base_us + stretch * waiting_us, stretch / bytes_per_us
         self._ways: Sequence[Way] | None = None
-        self._weight = 0.0
 
     def p_on_time(self, size_bytes: int, remaining_us: int) -> float:
         """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
@@ -166,18 +162,10 @@ class Forecast:
         return times[len(times) // 2]
 
     def _take_ways(self) -> Sequence[Way]:
-        past, rtt_us, bytes_per_us = self._past, self._rtt_us, self._bytes_per_us
+        rtt_us, bytes_per_us = self._rtt_us, self._bytes_per_us
         out_us, since_us, waiting_us = self._out_us, self._since_us, self._waiting_us
-        all_count = self._states is past.states
-        ways: Sequence[Way]
         if out_us == 0.0 and waiting_us == 0.0:
-            # Several frames ask before the link says anything new.
-            if all_count and past.idle[0] == rtt_us and past.idle[1] == bytes_per_us:
-                ways = past.idle[2]
-            else:
-                ways = [(rtt_us + e + w, s / bytes_per_us, weight) for e, s, w, weight in self._states]
-                if all_count:
-                    past.idle = rtt_us, bytes_per_us, ways
+            ways = [(rtt_us + e + w, s / bytes_per_us, weight) for e, s, w, weight in self._states]
         else:
             ways = [
                 (
@@ -188,7 +176,6 @@ class Forecast:
                 for e, s, w, weight in self._states
             ]
         self._ways = ways
-        self._weight = past.weight if all_count else sum([weight for _, _, _, weight in self._states])
         return ways
 
 

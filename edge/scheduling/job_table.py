@@ -50,7 +50,10 @@ class JobTable:
 
     def add(self, job: Job) -> None:
         self._jobs[job.key] = job
-        insort(self._timed, job, key=_answer_by_us)
+        if self._timed and self._timed[-1].answer_by_us > job.answer_by_us:
+            insort(self._timed, job, key=_answer_by_us)
+        else:
+            self._timed.append(job)
 
     def pop(self, key: Key) -> Job | None:
         """Forget a frame without an answer; a near run of it is stopped."""

@@ -11,9 +11,8 @@ reply − worker time − rtt_min. Overdue frames are censored samples: slower t
 from collections import deque
 from collections.abc import Hashable, Sequence
 from math import exp
-from typing import NamedTuple
 
-from edge.scheduling.forecast import Forecast, Nominal, Past, Residual, State, Unanswered
+from edge.scheduling.forecast import Forecast, Nominal, Past, State, Unanswered
 from pipelines.result import Load, WorkerTiming
 from pipelines.windows import MinWindow
 
@@ -36,10 +35,8 @@ PRIOR_BYTES_PER_US = 12.5
 PRIOR_STRETCH = (1.0, 1.2, 1.6, 2.5)
 
 
-class _Sample(NamedTuple):
-    at_us: int
-    residual: Residual
-    frame: Hashable = None  # of a censored sample, until its reply is there
+_Sample = tuple[int, float, float, int, Hashable]
+"""When, a `Residual` by position, and the frame of a censored sample until its reply is there."""
 
 
 class LinkEstimate:
@@ -57,6 +54,7 @@ class LinkEstimate:
         self._load_us: int | None = None
         self._past = Past([(0.0, s, 0, 1.0) for s in PRIOR_STRETCH])
         self._residuals_until_us = 0
+        self._idle: Forecast | None = None  # of a link on which nothing is out: the same until it says something new
         self.queued = 0.0
         """Frames ahead of a new one at the worker, as it said last."""
         self._last_rtt: tuple[int, int] | None = None
@@ -141,10 +139,10 @@ class LinkEstimate:
         self._rates.append((arrived_us, max(1, size_bytes), crossing_us))
         self._take_rate(arrived_us)
         if frame is not None and frame in self._censored:
-            kept = [s for s in self._samples if s.frame != frame]
+            kept = [s for s in self._samples if s[4] != frame]
             self._samples.clear()
             self._samples.extend(kept)
-        self._samples.append(_Sample(arrived_us, Residual(extra_us, stretch, timing.resident_us)))
+        self._samples.append((arrived_us, extra_us, stretch, timing.resident_us, None))
         self._residuals_until_us = 0
         self.observe_rtt(rtt_us, arrived_us, own_us=own_us)
         return rtt_us
@@ -153,8 +151,7 @@ class LinkEstimate:
         """No reply yet: a censored sample, slower than this."""
         worker_us = self._worker_us(now_us)
         network_us = max(0, now_us - sent_us - worker_us)
-        residual = Residual(CENSORED * network_us - nominal.total_us, 1.0, worker_us)
-        self._samples.append(_Sample(now_us, residual, frame))
+        self._samples.append((now_us, CENSORED * network_us - nominal.total_us, 1.0, worker_us, frame))
         self._censored.append(frame)
         self._residuals_until_us = 0
 
@@ -164,14 +161,22 @@ class LinkEstimate:
         """`unanswered`: what is out, oldest first; `waiting_bytes` go before a frame decided on now."""
         if now_us >= self._residuals_until_us:
             self._take_residuals(now_us)
-        return Forecast(
+        if now_us >= self._rtt_now_until_us:
+            self._take_rtt_now(now_us)
+        idle = not unanswered and not waiting_bytes
+        if idle and self._idle is not None:
+            return self._idle
+        made = Forecast(
             self._past,
-            rtt_us=self._rtt_now_us if now_us < self._rtt_now_until_us else self.rtt_now_us(now_us),
+            rtt_us=self._rtt_now_us,
             bytes_per_us=self._rate or PRIOR_BYTES_PER_US,
             unanswered=unanswered,
             waiting_bytes=waiting_bytes,
             now_us=now_us,
         )
+        if idle:
+            self._idle = made
+        return made
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -186,6 +191,7 @@ class LinkEstimate:
         if least_us < 0:
             least_us = self._recent[-1][1] if self._recent else self._prior_rtt_us
         self._rtt_now_us, self._rtt_now_until_us = least_us, until_us
+        self._idle = None
 
     def _take_rate(self, now_us: int) -> None:
         size_bytes = crossing_us = 0.0
@@ -195,18 +201,19 @@ class LinkEstimate:
             crossing_us += weight * crossing
         if crossing_us > 0:
             self._rate = size_bytes / crossing_us
+            self._idle = None
 
     def _take_residuals(self, now_us: int) -> None:
         """Of the window, newest weighing most; few are joined by what a link is like as a rule. Good until a
         sample comes or goes or the worker's word is old."""
         samples = self._samples
-        while samples and samples[0].at_us < now_us - RESIDUAL_SPAN_US:
+        while samples and samples[0][0] < now_us - RESIDUAL_SPAN_US:
             samples.popleft()
         least_us = self._reported_us(now_us)
-        newest_us = samples[-1].at_us if samples else 0
+        newest_us = samples[-1][0] if samples else 0
         found: list[State] = [
             (extra_us, stretch, worker_us, exp((at_us - newest_us) / RESIDUAL_FADE_US))
-            for at_us, (extra_us, stretch, worker_us, _), _ in samples
+            for at_us, extra_us, stretch, worker_us, _ in samples
         ]
         if least_us:
             found = [(e, s, max(worker_us, least_us), weight) for e, s, worker_us, weight in found]
@@ -215,7 +222,8 @@ class LinkEstimate:
             rtt_us = self.rtt_now_us(now_us)
             found += [((s - 1.0) * rtt_us, s, worker_us, 1.0) for s in PRIOR_STRETCH[len(found) :]]
         self._past = Past(found)
-        until_us = samples[0].at_us + RESIDUAL_SPAN_US + 1 if samples else now_us
+        self._idle = None
+        until_us = samples[0][0] + RESIDUAL_SPAN_US + 1 if samples else now_us
         if least_us and self._load_us is not None:
             until_us = min(until_us, self._load_us + LOAD_SPAN_US + 1)
         self._residuals_until_us = until_us
@@ -228,7 +236,7 @@ class LinkEstimate:
 
     def _worker_us(self, now_us: int) -> int:
         """The worker's time for one frame: the median seen, or what it says of itself."""
-        seen = sorted(s.residual.worker_us for s in self._samples if s.residual.worker_us)
+        seen = sorted([worker_us for _, _, _, worker_us, _ in self._samples if worker_us])
         if seen:
             return seen[len(seen) // 2]
         return self._reported_us(now_us) or self._load.service_p50_us
