@@ -184,8 +184,9 @@ class Decision:
         self, way: FarWay, job: Job, chances: Sequence[Chance], *, fallback: float, floor: float, now_us: int
     ) -> Found | None:
         """The best rung on one link, if it is worth more than `floor`."""
-        way.share.asked(job.key[0], job.priority, now_us)
-        if way.yields(job.key[0], now_us):
+        stream = job.key[0]
+        way.share.asked(stream, job.priority, now_us)
+        if way.yields(stream, now_us):
             return None
         room_bytes = way.room_bytes(job.priority, now_us)
         others = bool(way.flights)

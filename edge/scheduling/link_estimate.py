@@ -11,6 +11,7 @@ reply − worker time − rtt_min. Overdue frames are censored samples: slower t
 from collections import deque
 from collections.abc import Hashable, Sequence
 from math import exp
+from operator import mul
 
 from edge.scheduling.forecast import Forecast, Nominal, Past, State, Unanswered
 from pipelines.result import Load, WorkerTiming
@@ -46,7 +47,9 @@ class LinkEstimate:
         self._recent: deque[tuple[int, int]] = deque(maxlen=RECENT_TRIPS)
         self._rtt_now_us = prior_rtt_us
         self._rtt_now_until_us = 0
-        self._rates: deque[tuple[int, int, int]] = deque(maxlen=RATE_SAMPLES)  # (at, size, crossing)
+        self._rate_at_us: deque[int] = deque(maxlen=RATE_SAMPLES)
+        self._rate_bytes: deque[int] = deque(maxlen=RATE_SAMPLES)
+        self._rate_us: deque[int] = deque(maxlen=RATE_SAMPLES)  # how long those took to cross
         self._rate = 0.0
         self._samples: deque[_Sample] = deque(maxlen=RESIDUALS)
         self._censored: deque[Hashable] = deque(maxlen=RESIDUALS)  # frames whose sample may be censored
@@ -136,7 +139,9 @@ class LinkEstimate:
         else:
             crossing_us = max(SPREAD_MEANS_RATE_US, network_us - self.rtt_min_us(arrived_us))
             extra_us, stretch = network_us - nominal.total_us, 1.0
-        self._rates.append((arrived_us, max(1, size_bytes), crossing_us))
+        self._rate_at_us.append(arrived_us)
+        self._rate_bytes.append(max(1, size_bytes))
+        self._rate_us.append(crossing_us)
         self._take_rate(arrived_us)
         if frame is not None and frame in self._censored:
             kept = [s for s in self._samples if s[4] != frame]
@@ -194,13 +199,10 @@ class LinkEstimate:
         self._idle = None
 
     def _take_rate(self, now_us: int) -> None:
-        size_bytes = crossing_us = 0.0
-        for at_us, size, crossing in self._rates:
-            weight = exp((at_us - now_us) / RATE_FADE_US)
-            size_bytes += weight * size
-            crossing_us += weight * crossing
+        weights = [exp((at_us - now_us) / RATE_FADE_US) for at_us in self._rate_at_us]
+        crossing_us = sum(map(mul, weights, self._rate_us))
         if crossing_us > 0:
-            self._rate = size_bytes / crossing_us
+            self._rate = sum(map(mul, weights, self._rate_bytes)) / crossing_us
             self._idle = None
 
     def _take_residuals(self, now_us: int) -> None:
