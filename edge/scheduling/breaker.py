@@ -96,7 +96,9 @@ class Breaker:
             self._enter(now_us)
             self._returned_us = None  # the first time is not a return: tripping soon is not flapping
             return
-        self._judge(above=rtt_us > self._above_us, now_us=now_us, words=f"round trip {rtt_us / 1000:.0f} ms")
+        above = rtt_us > self._above_us
+        words = f"round trip {rtt_us / 1000:.0f} ms" if above else ""
+        self._judge(above=above, now_us=now_us, words=words)
 
     def frame_overdue(self, now_us: int) -> None:
         """A live frame is unanswered past its time: with a missed ping, the link is over budget."""

@@ -79,7 +79,7 @@ class Decision:
         self._chances = chances = self._take_chances(job, fallback, now_us)
         pays = False
         for way in self._free_first:
-            if not self.usable(way):
+            if not (self._timed and way.breaker.alive) and not self.usable(way):
                 continue
             if way.metered and not pays and found:
                 floor = max(option.value for option, _ in found) + METERED_WORTH
@@ -88,7 +88,9 @@ class Decision:
                 if way.metered and not pays:
                     pays, found = True, []  # worth its money: those that cost none are no match
                 found.append(one)
-                floor = max(floor, one[0].value - AS_GOOD)
+                value = one[0].value - AS_GOOD
+                if value > floor:
+                    floor = value
         return self._of_two(found) if found else None
 
     def second(self, job: Job, first: Option, now_us: int) -> Option | None:

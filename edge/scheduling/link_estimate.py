@@ -130,8 +130,8 @@ class LinkEstimate:
         censored sample of the same `frame` gives way.
         """
         network_us = max(1, arrived_us - sent_us - timing.resident_us)
-        spread_us = max(0, timing.body_mono_us - timing.head_mono_us)
-        rtt_us = max(0, network_us - spread_us)
+        spread_us = timing.body_mono_us - timing.head_mono_us
+        rtt_us = max(0, network_us - spread_us) if spread_us > 0 else network_us
         if spread_us >= SPREAD_MEANS_RATE_US:
             crossing_us = spread_us
             extra_us = rtt_us - nominal.rtt_us - nominal.ahead_us
@@ -218,7 +218,7 @@ class LinkEstimate:
             for at_us, extra_us, stretch, worker_us, _ in samples
         ]
         if least_us:
-            found = [(e, s, max(worker_us, least_us), weight) for e, s, worker_us, weight in found]
+            found = [(e, s, w if w > least_us else least_us, weight) for e, s, w, weight in found]
         if len(found) < len(PRIOR_STRETCH):
             worker_us = max(self._worker_us(now_us), least_us)
             rtt_us = self.rtt_now_us(now_us)

@@ -246,12 +246,13 @@ class NearWay:
         if jobs[first].eager:
             return first
         for slot in self.timeline:
-            job = jobs[slot.key]
-            if not job.eager and (slot.early_us is None or slot.early_us > now_us or job.encoding):
+            key, early_us = slot.key, slot.early_us
+            job = jobs[key]
+            if not job.eager and (early_us is None or early_us > now_us or job.encoding):
                 continue
             guard_us = self._estimate(small=job.near_small).guard_us
-            if self.timeline.fits_before_others(slot.key, guard_us=guard_us, now_us=now_us):
-                return slot.key
+            if self.timeline.fits_before_others(key, guard_us=guard_us, now_us=now_us):
+                return key
         return None
 
 
