@@ -11,9 +11,7 @@ from math import ceil
 def quantile(ordered: Sequence[float], q: float) -> float:
     """The nearest-rank quantile of an ascending, non-empty sequence: its ⌈q·n⌉-th value."""
     count = len(ordered)
-    rank = ceil(q * count)
-    if rank > count:
-        rank = count
+    rank = min(count, ceil(q * count))
     return ordered[rank - 1 if rank > 0 else 0]
 
 

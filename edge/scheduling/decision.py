@@ -88,9 +88,7 @@ class Decision:
                 if way.metered and not pays:
                     pays, found = True, []  # worth its money: those that cost none are no match
                 found.append(one)
-                value = one[0].value - AS_GOOD
-                if value > floor:
-                    floor = value
+                floor = max(floor, one[0].value - AS_GOOD)
         return self._of_two(found) if found else None
 
     def second(self, job: Job, first: Option, now_us: int) -> Option | None:

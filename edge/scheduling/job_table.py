@@ -243,9 +243,8 @@ class JobTable:
 
     def _hold_until_us(self, job: Job) -> int:
         """Until when a near answer may wait for far."""
-        commit_us = job.answer_by_us - self._wake_up.commit_us
-        hold_us = job.deadline_us - self._wake_up.hold_us
-        return commit_us if commit_us < hold_us else hold_us
+        commit_us, hold_us = self._wake_up.commit_us, self._wake_up.hold_us
+        return min(job.answer_by_us - commit_us, job.deadline_us - hold_us)
 
     def _forget(self, key: Key) -> Job | None:
         job = self._jobs.pop(key, None)

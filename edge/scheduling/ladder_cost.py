@@ -47,7 +47,7 @@ class LadderCost:
             self._deviation += DEVIATION_GAIN * (abs(own / self._scene - 1.0) - self._deviation)
             self._scene += SCENE_GAIN * (own - self._scene)
             factors[rung] *= (ratio / self._scene / factors[rung]) ** RUNG_GAIN
-        cautious = self._scene * (1.0 + (self._deviation if self._deviation < 1.0 else 1.0))
+        cautious = self._scene * (1.0 + min(1.0, self._deviation))
         self.sizes_bytes = [int(p * cautious * f) for p, f in zip(self._priors, factors)]  # noqa: B905 - both by rung
         window = self._encode[rung]
         window.add(encode_us)

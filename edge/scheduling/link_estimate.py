@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 from math import exp
 from operator import mul
 
-from edge.scheduling.forecast import Forecast, Nominal, Past, State, Unanswered
+from edge.scheduling.forecast import Forecast, Nominal, Past, Unanswered
 from pipelines.result import Load, WorkerTiming
 from pipelines.windows import MinWindow
 
@@ -55,9 +55,9 @@ class LinkEstimate:
         self._censored: deque[Hashable] = deque(maxlen=RESIDUALS)  # frames whose sample may be censored
         self._load = Load()
         self._load_us: int | None = None
-        self._past = Past([(0.0, s, 0, 1.0) for s in PRIOR_STRETCH])
+        self._past = Past(([0.0] * 4, PRIOR_STRETCH, [0] * 4, [1.0] * 4))
         self._residuals_until_us = 0
-        self._idle: Forecast | None = None  # of a link on which nothing is out: the same until it says something new
+        self._idle: Forecast | None = None  # of a link on which nothing is out, until it says something new
         self.queued = 0.0
         """Frames ahead of a new one at the worker, as it said last."""
         self._last_rtt: tuple[int, int] | None = None
@@ -212,18 +212,23 @@ class LinkEstimate:
         while samples and samples[0][0] < now_us - RESIDUAL_SPAN_US:
             samples.popleft()
         least_us = self._reported_us(now_us)
-        newest_us = samples[-1][0] if samples else 0
-        found: list[State] = [
-            (extra_us, stretch, worker_us, exp((at_us - newest_us) / RESIDUAL_FADE_US))
-            for at_us, extra_us, stretch, worker_us, _ in samples
-        ]
+        at_us: Sequence[int] = ()
+        extra_us: Sequence[float] = ()
+        stretch: Sequence[float] = ()
+        worker_us: Sequence[int] = ()
+        if samples:
+            at_us, extra_us, stretch, worker_us, _ = zip(*samples)  # noqa: B905 - all are of one length
         if least_us:
-            found = [(e, s, w if w > least_us else least_us, weight) for e, s, w, weight in found]
-        if len(found) < len(PRIOR_STRETCH):
-            worker_us = max(self._worker_us(now_us), least_us)
-            rtt_us = self.rtt_now_us(now_us)
-            found += [((s - 1.0) * rtt_us, s, worker_us, 1.0) for s in PRIOR_STRETCH[len(found) :]]
-        self._past = Past(found)
+            worker_us = [max(w, least_us) for w in worker_us]
+        newest_us = at_us[-1] if at_us else 0
+        weights = [exp((at - newest_us) / RESIDUAL_FADE_US) for at in at_us]
+        if len(weights) < len(PRIOR_STRETCH):
+            prior, rtt_us = PRIOR_STRETCH[len(weights) :], self.rtt_now_us(now_us)
+            extra_us = [*extra_us, *[(s - 1.0) * rtt_us for s in prior]]
+            stretch = [*stretch, *prior]
+            worker_us = [*worker_us, *[max(self._worker_us(now_us), least_us)] * len(prior)]
+            weights += [1.0] * len(prior)
+        self._past = Past((extra_us, stretch, worker_us, weights))
         self._idle = None
         until_us = samples[0][0] + RESIDUAL_SPAN_US + 1 if samples else now_us
         if least_us and self._load_us is not None:
