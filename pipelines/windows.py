@@ -10,7 +10,9 @@ from math import ceil
 
 def quantile(ordered: Sequence[float], q: float) -> float:
     """The nearest-rank quantile of an ascending, non-empty sequence: its ⌈q·n⌉-th value."""
-    return ordered[min(len(ordered) - 1, max(0, ceil(q * len(ordered)) - 1))]
+    count = len(ordered)
+    rank = min(count, ceil(q * count))
+    return ordered[rank - 1 if rank > 0 else 0]
 
 
 class MinWindow:

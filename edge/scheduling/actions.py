@@ -1,6 +1,7 @@
 """What the scheduler wants done, as values. The dispatcher (or the simulator) carries them out.
 
-`link` names one of the settings' links, `rung` is an index into its ladder.
+`link` names one of the settings' links, `rung` is an index into its ladder. Nobody changes an action: they are not frozen
+only because making a frozen one takes three times as long, and every frame needs several.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from edge.scheduling.near_timeline import Key
 from pipelines.result import AnsweredBy, ShedReason, Status
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Encode:
     """Make the frame's payload; then call `encoded` or `send_failed`."""
 
@@ -17,7 +18,7 @@ class Encode:
     rung: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class SendFrame:
     """Send head and body; then call `send_failed` if it was not accepted. A frame may go over two links.
 
@@ -31,7 +32,7 @@ class SendFrame:
     p: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class CancelFar:
     """Tell the worker it need not start this one."""
 
@@ -39,7 +40,7 @@ class CancelFar:
     link: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class StartNear:
     """Run near on the frame; then call `near_done`. Never asked for while another run is on.
 
@@ -51,21 +52,21 @@ class StartNear:
     small: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class CancelNear:
     """Stop the run that is on; `near_done` still has to be called when it has stopped."""
 
     key: Key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Track:
     """Carry the last answer forward to the frame, so that it is there if nobody else answers; then call `tracked`."""
 
     key: Key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Give:
     """The answer is decided. `hold` = commit it to the outbox first and wait for `Release`.
 
@@ -80,7 +81,7 @@ class Give:
     link: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Release:
     """Hand a held answer to the sinks. `committed` False: its commit did not come in time."""
 
@@ -88,7 +89,7 @@ class Release:
     committed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Shed:
     """The frame gets no answer; it is counted under `reason`."""
 
@@ -96,20 +97,20 @@ class Shed:
     reason: ShedReason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class LateFar:
     """A far result came after another answer was given."""
 
     key: Key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class SendPing:
     link: str
     nonce: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class OpenFresh:
     """Open another live connection; the present one does not carry what it should."""
 

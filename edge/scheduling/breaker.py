@@ -58,8 +58,7 @@ class Breaker:
     def alive(self) -> bool:
         """Whether the link carries anything at all, in the band or not: it was tried, no ping is late, and frames
         do not vanish on it. Who knows how long a frame would take may use it then, and need not keep to the band."""
-        tried = self.connected and not self._untried
-        return tried and not self.pings.missed and self.reason != VANISH
+        return self.connected and not self._untried and not self.pings.missed and self.reason != VANISH
 
     # -- what happens -------------------------------------------------------------------------------------
 
@@ -97,7 +96,9 @@ class Breaker:
             self._enter(now_us)
             self._returned_us = None  # the first time is not a return: tripping soon is not flapping
             return
-        self._judge(above=rtt_us > self._above_us, now_us=now_us, words=f"round trip {rtt_us / 1000:.0f} ms")
+        above = rtt_us > self._above_us
+        words = f"round trip {rtt_us / 1000:.0f} ms" if above else ""
+        self._judge(above=above, now_us=now_us, words=words)
 
     def frame_overdue(self, now_us: int) -> None:
         """A live frame is unanswered past its time: with a missed ping, the link is over budget."""

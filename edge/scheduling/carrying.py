@@ -6,7 +6,7 @@ long before it is given, and a frame that could have it waits for nobody beyond 
 
 from collections.abc import Mapping
 
-from edge.scheduling.job import Job, Near
+from edge.scheduling.job import NONE, Job
 from edge.scheduling.near_estimate import NearEstimate
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.settings import Tracking
@@ -57,7 +57,7 @@ class Carrying:
     def give_up_us(self, job: Job) -> int:
         """When nobody is waited for any more. A tracked answer needs time to be committed; a near run that is on
         gets all there is."""
-        if job.near is not Near.NONE or not self.trackable(job.key):
+        if job.near is not NONE or not self.trackable(job.key):
             return job.give_up_us
         return job.answer_by_us - self._wake_up.commit_us
 

@@ -91,6 +91,8 @@ class DataBudget:
 
     def spacing_us(self, size_bytes: int, now_us: int) -> int:
         """How far apart pings of `size_bytes` must be, 0 while there is plenty."""
+        if not self._buckets:
+            return 0
         sparing = [b for b in self._buckets if b.level(now_us) < SPARING_BELOW * b.capacity]
         return max((int(size_bytes * b.span_us / (PINGS_SHARE * b.capacity)) for b in sparing), default=0)
 

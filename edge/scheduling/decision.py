@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from edge.scheduling.far_way import FarWay
 from edge.scheduling.forecast import Forecast
-from edge.scheduling.job import Job, Near
+from edge.scheduling.job import RESERVED, Job
 from edge.scheduling.policies import HEDGED, IGNORES_BAND, POLICIES, View
 from edge.scheduling.settings import SchedulerSettings
 
 AS_GOOD = 0.01
 """Links whose best values are this close are equally good; then the earlier completion counts."""
+NEVER_US = 1 << 62
 METERED_WORTH = 0.05
 """How much more accuracy a link that costs money has to be worth than one that does not."""
 
@@ -58,8 +59,8 @@ class Decision:
         self._accuracies = accuracies
         self._best_first = sorted(range(len(accuracies)), key=lambda i: -accuracies[i])
         self._turn = 0
-        self.unlikely = False
-        """Whether the last frame found no option because none was likely to be back in time."""
+        self._chances: Sequence[Chance] = ()  # of the last frame
+        self._looked: list[tuple[Forecast, int]] = []  # at which links, and how much each had room for
 
     def usable(self, way: FarWay) -> bool:
         """Whether live frames may go this way at all: inside the band, and for policies that weigh how long a frame
@@ -74,11 +75,11 @@ class Decision:
         """The best option of positive value, None if near is worth more."""
         found: list[Found] = []
         floor = 0.0
-        self.unlikely = False
-        chances = self._chances(job, fallback, now_us)
+        self._looked.clear()
+        self._chances = chances = self._take_chances(job, fallback, now_us)
         pays = False
         for way in self._free_first:
-            if not self.usable(way):
+            if not (self._timed and way.breaker.alive) and not self.usable(way):
                 continue
             if way.metered and not pays and found:
                 floor = max(option.value for option, _ in found) + METERED_WORTH
@@ -145,13 +146,24 @@ class Decision:
             if self.usable(way)
         )
 
+    @property
+    def unlikely(self) -> bool:
+        """Whether the last frame, for which `best` found no option, had none because none was likely to be back in
+        time."""
+        min_p = self._settings.min_p
+        return any(
+            size_bytes <= room_bytes and forecast.p_on_time(size_bytes, remaining_us) < min_p
+            for forecast, room_bytes in self._looked
+            for _, _, size_bytes, remaining_us, _, _ in self._chances
+        )
+
     # -- inside -------------------------------------------------------------------------------------------
 
     @property
     def _any_in_budget(self) -> bool:
         return any(way.breaker.connected and way.breaker.in_budget for way in self._ways.values())
 
-    def _chances(self, job: Job, fallback: float, now_us: int) -> list[Chance]:
+    def _take_chances(self, job: Job, fallback: float, now_us: int) -> list[Chance]:
         """What is the same on every link: the rungs that may be worth it, the most accurate first."""
         time_us = job.answer_by_us - now_us
         byte_price = self._settings.byte_price / 1000
@@ -172,32 +184,47 @@ class Decision:
         self, way: FarWay, job: Job, chances: Sequence[Chance], *, fallback: float, floor: float, now_us: int
     ) -> Found | None:
         """The best rung on one link, if it is worth more than `floor`."""
-        way.share.asked(job.key[0], job.priority, now_us)
-        if way.yields(job.key[0], now_us):
+        stream = job.key[0]
+        way.share.asked(stream, job.priority, now_us)
+        if way.yields(stream, now_us):
             return None
         room_bytes = way.room_bytes(job.priority, now_us)
+        others = bool(way.flights)
         forecast: Forecast | None = None
-        waits = job.near is Near.RESERVED
-        timed, min_p = self._timed, self._settings.min_p
+        timed = self._timed
         best: tuple[int, float, int, Forecast] | None = None
         best_value = floor
         crowded = False
+        low_p, low_bytes, low_us = 1.0, 0, NEVER_US
+        last_p, last_bytes, last_us = 1.0, 0, NEVER_US
         for most, rung, size_bytes, remaining_us, gain, price in chances:
             if most <= best_value:
                 continue
             if size_bytes > room_bytes:
-                crowded = crowded or bool(way.flights)
+                crowded = crowded or others
                 continue
             if forecast is None:
                 forecast = way.forecast(now_us)
+                self._looked.append((forecast, room_bytes))
+                low_bytes = job.cost.sizes_bytes[job.cost.lowest]
+                low_us = job.answer_by_us - now_us - job.cost.encodes_us[job.cost.lowest]
+                low_p = forecast.p_on_time(low_bytes, low_us)
+            if timed:
+                # Larger and with less time than another is no likelier: most rungs need no closer look than this.
+                p = low_p if size_bytes >= low_bytes and remaining_us <= low_us else 1.0
+                if last_p < p and size_bytes >= last_bytes and remaining_us <= last_us:
+                    p = last_p
+                if p * gain - price <= best_value:
+                    if others and not crowded:
+                        crowded = p == 0.0 or not forecast.possible(size_bytes, remaining_us)
+                    continue
             p = forecast.p_on_time(size_bytes, remaining_us)
-            self.unlikely = self.unlikely or p < min_p
-            if timed and p == 0.0:
-                crowded = crowded or bool(way.flights)
-                continue
-            if timed and p * gain - price <= best_value:
-                continue
-            value = self._worth(way, job, rung, p, fallback, near_waits=waits)
+            if timed:
+                last_p, last_bytes, last_us = p, size_bytes, remaining_us
+                if p * gain - price <= best_value:
+                    crowded = crowded or (others and p == 0.0)
+                    continue
+            value = self._worth(way, job, rung, p, fallback, near_waits=job.near is RESERVED)
             if value > best_value:
                 best, best_value = (rung, p, size_bytes, forecast), value
         if crowded:

@@ -13,6 +13,7 @@ WEIGHTS: Mapping[Priority, float] = {Priority.HIGH: 4.0, Priority.NORMAL: 2.0, P
 HALF_LIFE_US = 2_000_000
 FLOOR_US = 1_000_000
 ACTIVE_US = 1_000_000
+UNUSED = (0.0, 0)
 SLACK = 1.1
 """A stream is ahead of its share only when it is clearly so."""
 
@@ -46,12 +47,26 @@ class FairShare:
 
     def ahead(self, stream: str, now_us: int) -> bool:
         """Whether the stream had more than its weighted share among those who ask at present."""
-        asking = {s: self._weights[p] for s, (p, at_us) in self._asked.items() if now_us - at_us < ACTIVE_US}
-        if len(asking) < 2 or stream not in asking or self.starved(stream, now_us):
+        # One pass: this is asked for every frame and link.
+        own = own_weight = 0.0
+        used = weights = 0.0
+        count = 0
+        asks = False
+        for name, (priority, at_us) in self._asked.items():
+            if now_us - at_us >= ACTIVE_US:
+                continue
+            use, as_of_us = self._used.get(name, UNUSED)
+            if use and as_of_us != now_us:
+                use = use * 0.5 ** ((now_us - as_of_us) / HALF_LIFE_US)
+            weight = self._weights[priority]
+            used += use
+            weights += weight
+            count += 1
+            if name == stream:
+                asks, own, own_weight = True, use, weight
+        if count < 2 or not asks or self.starved(stream, now_us):
             return False
-        used = {s: self._use(s, now_us) for s in asking}
-        entitled = sum(used.values()) * asking[stream] / sum(asking.values())
-        return used[stream] > SLACK * entitled
+        return own > SLACK * (used * own_weight / weights)
 
     def _use(self, stream: str, now_us: int) -> float:
         use, at_us = self._used.get(stream, (0.0, now_us))

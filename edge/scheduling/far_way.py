@@ -127,7 +127,8 @@ class FarWay:
     def take(self, job: Job, *, size_bytes: int, probe: bool, forced: bool, now_us: int) -> None:
         """The frame will go this way, once encoded."""
         flight = Flight(link=self.name, size_bytes=size_bytes, probe=probe, forced=forced)
-        self.drop(job)
+        if job.key in self.flights:
+            self.drop(job)
         self.flights[job.key] = job.flights[self.name] = flight
         self._under_way.add(flight)
         self.share.charge(job.key[0], size_bytes, now_us)

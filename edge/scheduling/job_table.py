@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from edge.scheduling.actions import Action, CancelFar, CancelNear, Give, Release, Shed, Track
 from edge.scheduling.carrying import Carrying
-from edge.scheduling.job import Job, Near
+from edge.scheduling.job import HELD, NONE, OVER, RESERVED, RUNNING, Job
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.near_way import NearWay
 from edge.scheduling.settings import SchedulerSettings
@@ -18,6 +18,7 @@ from edge.scheduling.stream import Stream
 from edge.scheduling.wake_up import WakeUp
 from pipelines.result import AnsweredBy, ShedReason, Status
 
+NEVER_US = 1 << 62
 _answer_by_us = attrgetter("answer_by_us")
 
 
@@ -49,14 +50,17 @@ class JobTable:
 
     def add(self, job: Job) -> None:
         self._jobs[job.key] = job
-        insort(self._timed, job, key=_answer_by_us)
+        if self._timed and self._timed[-1].answer_by_us > job.answer_by_us:
+            insort(self._timed, job, key=_answer_by_us)
+        else:
+            self._timed.append(job)
 
     def pop(self, key: Key) -> Job | None:
         """Forget a frame without an answer; a near run of it is stopped."""
         job = self._forget(key)
         if job is not None:
             self._near.release(job)
-            if job.near is Near.RUNNING:
+            if job.near is RUNNING:
                 self.out.append(CancelNear(key))
         return job
 
@@ -71,16 +75,16 @@ class JobTable:
 
     def run_again(self, job: Job, now_us: int) -> None:
         """A full run was stopped because it would be late: the smaller input still fits."""
-        job.near = Near.NONE
+        job.near = NONE
         if self.reserve(job, now_us):
             job.eager = True
         else:
-            job.near = Near.OVER
+            job.near = OVER
 
     def let_go(self, job: Job) -> None:
         """The frame goes far without near behind it."""
         self._near.release(job)
-        job.near = Near.NONE
+        job.near = NONE
 
     def make_room(self, job: Job, now_us: int, *, hopeful_only: bool) -> list[Job]:
         """A near slot at the cost of less important frames. Those without hope for far are shed, returned."""
@@ -101,7 +105,7 @@ class JobTable:
     def fallback(self, job: Job) -> float:
         """The accuracy of what would answer the frame if far does not: near, smaller near, tracked, missed."""
         settings = self._settings
-        if job.near in (Near.RESERVED, Near.RUNNING, Near.HELD):
+        if job.near in (RESERVED, RUNNING, HELD):
             if job.near_small and settings.small_near is not None:
                 return settings.small_near.accuracy
             return settings.near_accuracy or 0.0
@@ -113,15 +117,15 @@ class JobTable:
         """Give what can be given by now."""
         if job.given is not None:
             return
-        if job.near is Near.HELD:
+        if job.near is HELD:
             if not job.far_hoped or now_us >= self._hold_until_us(job):
                 self.give(job, AnsweredBy.NEAR, Status.OK, job.far_reason, now_us=now_us)
             return
-        nobody = not job.far_open and job.near in (Near.NONE, Near.OVER)
-        if nobody and job.near is Near.NONE and self.reserve(job, now_us):
+        nobody = not job.far_open and job.near in (NONE, OVER)
+        if nobody and job.near is NONE and self.reserve(job, now_us):
             job.eager = True  # far ended without an answer and nothing was kept: near may still make it
             return
-        alone = nobody and job.near is Near.NONE and self._near.busy
+        alone = nobody and job.near is NONE and self._near.busy
         if now_us >= self.carrying.give_up_us(job) or (nobody and not alone):
             self._miss(job, now_us)
             return
@@ -135,11 +139,11 @@ class JobTable:
         self, job: Job, by: AnsweredBy, status: Status, reason: str, *, now_us: int, link: str = ""
     ) -> None:
         """`link` = whose far answer it is; every other answer is committed before it is released."""
-        if by is AnsweredBy.FAR and job.near is Near.RUNNING:
+        if by is AnsweredBy.FAR and job.near is RUNNING:
             self.out.append(CancelNear(job.key))
         self._near.release(job)
-        if job.near is not Near.RUNNING:
-            job.near = Near.OVER
+        if job.near is not RUNNING:
+            job.near = OVER
         job.given = by
         hold = by is not AnsweredBy.FAR
         if hold:
@@ -158,10 +162,16 @@ class JobTable:
     def drop_if_done(self, job: Job) -> None:
         """A given frame is kept only while near still runs it or far may still answer late."""
         done = job.given is not None and job.release_by_us is None
-        if done and job.near is not Near.RUNNING and not job.far_open:
+        if done and job.near is not RUNNING and not job.far_open:
             self._forget(job.key)
 
     # -- time ---------------------------------------------------------------------------------------------
+
+    def waits(self, job: Job, now_us: int) -> bool:
+        """Whether nothing about `job` can be due: near is reserved for it, and its time is not near."""
+        if job.near is not RESERVED or job.given is not None:
+            return False
+        return now_us < job.answer_by_us - self._wake_up.commit_us - self.carrying.guard_us
 
     def tick(self, job: Job, now_us: int) -> None:
         if job.release_by_us is not None and now_us >= job.release_by_us:
@@ -177,40 +187,44 @@ class JobTable:
 
     def next_us(self) -> int | None:
         """When a job needs a `tick`, or one of its flights becomes overdue."""
-        commit_us = self._wake_up.commit_us
+        commit_us, hold_us = self._wake_up.commit_us, self._wake_up.hold_us
         tracks, small = self.carrying.exists, self._near.small_estimate is not None
-        early_us = max(commit_us + self.carrying.guard_us, self._wake_up.hold_us)
-        soonest_us: int | None = None
+        early_us = max(commit_us + self.carrying.guard_us, hold_us)
+        soonest_us = NEVER_US
         over: list[Job] = []
         for job in self._timed:
-            if soonest_us is not None and not small and job.answer_by_us >= soonest_us:
-                if job.answer_by_us - early_us >= soonest_us:
+            answer_by_us = job.answer_by_us
+            if answer_by_us >= soonest_us and not small:
+                if answer_by_us - early_us >= soonest_us:
                     break  # nothing about a job is due earlier than that, but a run to be done anew smaller
-                if not tracks and job.near is not Near.HELD:
+                if not tracks and job.near is not HELD:
                     continue
+            due_us: int | None
             if job.given is not None:
                 due_us = job.release_by_us
-            elif job.near is Near.HELD:
+            elif job.near is HELD:
                 due_us = self._hold_until_us(job)
+            elif tracks:
+                due_us = self.carrying.due_us(job)
             else:
-                due_us = self.carrying.due_us(job) if tracks else job.give_up_us
-                again_us = self._again_us(job) if small else None
-                due_us = due_us if again_us is None else min(due_us, again_us)
-            for flight in job.flights.values():
-                out = flight.sent_us is not None and not flight.overdue
-                if out and (due_us is None or due_us > job.answer_by_us):
-                    due_us = job.answer_by_us
+                due_us = job.give_up_us
+            if small and job.near is RUNNING and job.given is None:
+                again_us = self._again_us(job)
+                due_us = due_us if again_us is None or due_us is None else min(due_us, again_us)
+            if due_us is None or due_us > answer_by_us:
+                for flight in job.flights.values():
+                    if flight.sent_us is not None and not flight.overdue:
+                        due_us = answer_by_us
             if due_us is None:
                 over.append(job)  # given, out, and no flight of it becomes overdue: that stays so
-            elif soonest_us is None or due_us < soonest_us:
+            elif due_us < soonest_us:
                 soonest_us = due_us
         for job in over:
             self._timed.remove(job)
             self._leave(job)
         if self._left:
-            forget_us = min(self._left.values())
-            soonest_us = forget_us if soonest_us is None else min(soonest_us, forget_us)
-        return soonest_us
+            soonest_us = min(soonest_us, *self._left.values())
+        return None if soonest_us == NEVER_US else soonest_us
 
     def finish(self, now_us: int) -> list[Action]:
         """What was decided, with the near run to start now."""
@@ -248,20 +262,20 @@ class JobTable:
             self._left[job.key] = forget_us
 
     def _again_us(self, job: Job) -> int | None:
-        if job.near is not Near.RUNNING or job.given is not None:
+        if job.near is not RUNNING or job.given is not None:
             return None
         return self._near.again_us(job, job.answer_by_us - self._wake_up.commit_us)
 
     def _miss(self, job: Job, now_us: int) -> None:
         """Nobody can answer in time: carried forward from the last answer, or said as it is."""
         not_near = f"; {job.why_not_near}" if self._near.exists else ""
-        if job.near is Near.RUNNING:
+        if job.near is RUNNING:
             self._near.give_up(job, now_us)
             self.out.append(CancelNear(job.key))
         for flight in job.flights.values():
             if flight.sent_us is not None:
                 self.out.append(CancelFar(job.key, flight.link))
-        status = job.near_status if job.near is Near.OVER else Status.TIMEOUT
+        status = job.near_status if job.near is OVER else Status.TIMEOUT
         reason = job.far_reason or (f"far not back in time{not_near}" if job.far_open else "no time for near")
         if self.carrying.trackable(job.key):
             self.give(job, AnsweredBy.TRACKED, Status.OK, reason, now_us=now_us)

@@ -38,21 +38,23 @@ class LadderCost:
         """The rung with the fewest bytes: what probes and samples are made of."""
 
     def observe(self, rung: int, *, size_bytes: int, encode_us: int) -> None:
+        factors = self._factors
         ratio = max(1e-6, size_bytes / self._priors[rung])
-        own = ratio / self._factors[rung]
+        own = ratio / factors[rung]
         if self._scene is None:
             self._scene = own
         else:
             self._deviation += DEVIATION_GAIN * (abs(own / self._scene - 1.0) - self._deviation)
             self._scene += SCENE_GAIN * (own - self._scene)
-            self._factors[rung] *= (ratio / self._scene / self._factors[rung]) ** RUNG_GAIN
+            factors[rung] *= (ratio / self._scene / factors[rung]) ** RUNG_GAIN
         cautious = self._scene * (1.0 + min(1.0, self._deviation))
-        self.sizes_bytes = [int(p * cautious * f) for p, f in zip(self._priors, self._factors, strict=True)]
-        self._encode[rung].add(encode_us)
-        if len(self._encode[rung]) == 1:
+        self.sizes_bytes = [int(p * cautious * f) for p, f in zip(self._priors, factors)]  # noqa: B905 - both by rung
+        window = self._encode[rung]
+        window.add(encode_us)
+        if len(window) == 1:
             nearest = [self._nearest_seen(at) for at in range(len(self._encode))]
             self._near_to = [[at for at, of in enumerate(nearest) if of == to] for to in range(len(nearest))]
-        p95_us = self._encode[rung].quantile(0.95) or PRIOR_ENCODE_US
+        p95_us = window.quantile(0.95) or PRIOR_ENCODE_US
         for at in self._near_to[rung]:
             self.encodes_us[at] = p95_us
 

@@ -11,9 +11,9 @@ reply − worker time − rtt_min. Overdue frames are censored samples: slower t
 from collections import deque
 from collections.abc import Hashable, Sequence
 from math import exp
-from typing import NamedTuple
+from operator import mul
 
-from edge.scheduling.forecast import Forecast, Nominal, Past, Residual, State, Unanswered
+from edge.scheduling.forecast import Forecast, Nominal, Past, Unanswered
 from pipelines.result import Load, WorkerTiming
 from pipelines.windows import MinWindow
 
@@ -27,6 +27,7 @@ RESIDUAL_SPAN_US = 5_000_000
 RESIDUALS = 30
 RESIDUAL_FADE_US = 3_000_000
 LOAD_SPAN_US = 1_000_000
+NEVER_US = 1 << 62
 SPREAD_MEANS_RATE_US = 2_000
 CENSORED = 1.3
 """An overdue frame counts as this many times slower than it already is."""
@@ -35,10 +36,8 @@ PRIOR_BYTES_PER_US = 12.5
 PRIOR_STRETCH = (1.0, 1.2, 1.6, 2.5)
 
 
-class _Sample(NamedTuple):
-    at_us: int
-    residual: Residual
-    frame: Hashable = None  # of a censored sample, until its reply is there
+_Sample = tuple[int, float, float, int, Hashable]
+"""When, a `Residual` by position, and the frame of a censored sample until its reply is there."""
 
 
 class LinkEstimate:
@@ -46,14 +45,19 @@ class LinkEstimate:
         self._prior_rtt_us = prior_rtt_us
         self._rtt_min = MinWindow(RTT_MIN_SPAN_US)
         self._recent: deque[tuple[int, int]] = deque(maxlen=RECENT_TRIPS)
-        self._rates: deque[tuple[int, int, int]] = deque(maxlen=RATE_SAMPLES)  # (at, size, crossing)
+        self._rtt_now_us = prior_rtt_us
+        self._rtt_now_until_us = 0
+        self._rate_at_us: deque[int] = deque(maxlen=RATE_SAMPLES)
+        self._rate_bytes: deque[int] = deque(maxlen=RATE_SAMPLES)
+        self._rate_us: deque[int] = deque(maxlen=RATE_SAMPLES)  # how long those took to cross
         self._rate = 0.0
         self._samples: deque[_Sample] = deque(maxlen=RESIDUALS)
         self._censored: deque[Hashable] = deque(maxlen=RESIDUALS)  # frames whose sample may be censored
         self._load = Load()
         self._load_us: int | None = None
-        self._past = Past([(0.0, s, 0, 1.0) for s in PRIOR_STRETCH])
+        self._past = Past(([0.0] * 4, PRIOR_STRETCH, [0] * 4, [1.0] * 4))
         self._residuals_until_us = 0
+        self._idle: Forecast | None = None  # of a link on which nothing is out, until it says something new
         self.queued = 0.0
         """Frames ahead of a new one at the worker, as it said last."""
         self._last_rtt: tuple[int, int] | None = None
@@ -64,13 +68,9 @@ class LinkEstimate:
 
     def rtt_now_us(self, now_us: int) -> int:
         """The round trip of a small message over the link without own bytes ahead of it."""
-        if not self._recent:
-            return self._prior_rtt_us
-        since_us, least_us = now_us - RECENT_SPAN_US, -1
-        for at_us, rtt_us in self._recent:
-            if at_us >= since_us and (least_us < 0 or rtt_us < least_us):
-                least_us = rtt_us
-        return least_us if least_us >= 0 else self._recent[-1][1]
+        if now_us >= self._rtt_now_until_us:
+            self._take_rtt_now(now_us)
+        return self._rtt_now_us
 
     @property
     def rtt_us(self) -> int | None:
@@ -86,9 +86,9 @@ class LinkEstimate:
     def load(self) -> Load:
         return self._load
 
-    def bytes_per_us(self, now_us: int) -> float:
+    def bytes_per_us(self, now_us: int) -> float:  # noqa: ARG002 - what was measured last stays
         """The bandwidth, or a guess until a frame has crossed."""
-        return self.measured_bytes_per_us(now_us) or PRIOR_BYTES_PER_US
+        return self._rate or PRIOR_BYTES_PER_US
 
     def measured_bytes_per_us(self, now_us: int) -> float:  # noqa: ARG002 - what was measured last stays
         """The bandwidth as measured, the last known after a silence, 0 until a frame has crossed."""
@@ -104,6 +104,7 @@ class LinkEstimate:
         self._last_rtt = (max(0, rtt_us), now_us)
         self._rtt_min.add(self._last_rtt[0], now_us)
         self._recent.append((now_us, max(0, rtt_us - own_us)))
+        self._rtt_now_until_us = 0
 
     def observe_load(self, load: Load, now_us: int) -> None:
         if load != self._load:
@@ -129,8 +130,8 @@ class LinkEstimate:
         censored sample of the same `frame` gives way.
         """
         network_us = max(1, arrived_us - sent_us - timing.resident_us)
-        spread_us = max(0, timing.body_mono_us - timing.head_mono_us)
-        rtt_us = max(0, network_us - spread_us)
+        spread_us = timing.body_mono_us - timing.head_mono_us
+        rtt_us = max(0, network_us - spread_us) if spread_us > 0 else network_us
         if spread_us >= SPREAD_MEANS_RATE_US:
             crossing_us = spread_us
             extra_us = rtt_us - nominal.rtt_us - nominal.ahead_us
@@ -138,13 +139,15 @@ class LinkEstimate:
         else:
             crossing_us = max(SPREAD_MEANS_RATE_US, network_us - self.rtt_min_us(arrived_us))
             extra_us, stretch = network_us - nominal.total_us, 1.0
-        self._rates.append((arrived_us, max(1, size_bytes), crossing_us))
+        self._rate_at_us.append(arrived_us)
+        self._rate_bytes.append(max(1, size_bytes))
+        self._rate_us.append(crossing_us)
         self._take_rate(arrived_us)
         if frame is not None and frame in self._censored:
-            kept = [s for s in self._samples if s.frame != frame]
+            kept = [s for s in self._samples if s[4] != frame]
             self._samples.clear()
             self._samples.extend(kept)
-        self._samples.append(_Sample(arrived_us, Residual(extra_us, stretch, timing.resident_us)))
+        self._samples.append((arrived_us, extra_us, stretch, timing.resident_us, None))
         self._residuals_until_us = 0
         self.observe_rtt(rtt_us, arrived_us, own_us=own_us)
         return rtt_us
@@ -153,8 +156,7 @@ class LinkEstimate:
         """No reply yet: a censored sample, slower than this."""
         worker_us = self._worker_us(now_us)
         network_us = max(0, now_us - sent_us - worker_us)
-        residual = Residual(CENSORED * network_us - nominal.total_us, 1.0, worker_us)
-        self._samples.append(_Sample(now_us, residual, frame))
+        self._samples.append((now_us, CENSORED * network_us - nominal.total_us, 1.0, worker_us, frame))
         self._censored.append(frame)
         self._residuals_until_us = 0
 
@@ -164,46 +166,71 @@ class LinkEstimate:
         """`unanswered`: what is out, oldest first; `waiting_bytes` go before a frame decided on now."""
         if now_us >= self._residuals_until_us:
             self._take_residuals(now_us)
-        return Forecast(
+        if now_us >= self._rtt_now_until_us:
+            self._take_rtt_now(now_us)
+        idle = not unanswered and not waiting_bytes
+        if idle and self._idle is not None:
+            return self._idle
+        made = Forecast(
             self._past,
-            rtt_us=self.rtt_now_us(now_us),
-            bytes_per_us=self.bytes_per_us(now_us),
+            rtt_us=self._rtt_now_us,
+            bytes_per_us=self._rate or PRIOR_BYTES_PER_US,
             unanswered=unanswered,
             waiting_bytes=waiting_bytes,
             now_us=now_us,
         )
+        if idle:
+            self._idle = made
+        return made
 
     # -- inside -------------------------------------------------------------------------------------------
 
+    def _take_rtt_now(self, now_us: int) -> None:
+        """Of the recent trips, the last one if all are old. Good until one of them is old or another comes."""
+        since_us, least_us, until_us = now_us - RECENT_SPAN_US, -1, NEVER_US
+        for at_us, rtt_us in self._recent:
+            if at_us >= since_us:
+                if least_us < 0 or rtt_us < least_us:
+                    least_us = rtt_us
+                until_us = min(until_us, at_us + RECENT_SPAN_US + 1)
+        if least_us < 0:
+            least_us = self._recent[-1][1] if self._recent else self._prior_rtt_us
+        self._rtt_now_us, self._rtt_now_until_us = least_us, until_us
+        self._idle = None
+
     def _take_rate(self, now_us: int) -> None:
-        size_bytes = crossing_us = 0.0
-        for at_us, size, crossing in self._rates:
-            weight = exp((at_us - now_us) / RATE_FADE_US)
-            size_bytes += weight * size
-            crossing_us += weight * crossing
+        weights = [exp((at_us - now_us) / RATE_FADE_US) for at_us in self._rate_at_us]
+        crossing_us = sum(map(mul, weights, self._rate_us))
         if crossing_us > 0:
-            self._rate = size_bytes / crossing_us
+            self._rate = sum(map(mul, weights, self._rate_bytes)) / crossing_us
+            self._idle = None
 
     def _take_residuals(self, now_us: int) -> None:
         """Of the window, newest weighing most; few are joined by what a link is like as a rule. Good until a
         sample comes or goes or the worker's word is old."""
         samples = self._samples
-        while samples and samples[0].at_us < now_us - RESIDUAL_SPAN_US:
+        while samples and samples[0][0] < now_us - RESIDUAL_SPAN_US:
             samples.popleft()
         least_us = self._reported_us(now_us)
-        newest_us = samples[-1].at_us if samples else 0
-        found: list[State] = [
-            (extra_us, stretch, worker_us, exp((at_us - newest_us) / RESIDUAL_FADE_US))
-            for at_us, (extra_us, stretch, worker_us, _), _ in samples
-        ]
+        at_us: Sequence[int] = ()
+        extra_us: Sequence[float] = ()
+        stretch: Sequence[float] = ()
+        worker_us: Sequence[int] = ()
+        if samples:
+            at_us, extra_us, stretch, worker_us, _ = zip(*samples)  # noqa: B905 - all are of one length
         if least_us:
-            found = [(e, s, max(worker_us, least_us), weight) for e, s, worker_us, weight in found]
-        if len(found) < len(PRIOR_STRETCH):
-            worker_us = max(self._worker_us(now_us), least_us)
-            rtt_us = self.rtt_now_us(now_us)
-            found += [((s - 1.0) * rtt_us, s, worker_us, 1.0) for s in PRIOR_STRETCH[len(found) :]]
-        self._past = Past(found)
-        until_us = samples[0].at_us + RESIDUAL_SPAN_US + 1 if samples else now_us
+            worker_us = [max(w, least_us) for w in worker_us]
+        newest_us = at_us[-1] if at_us else 0
+        weights = [exp((at - newest_us) / RESIDUAL_FADE_US) for at in at_us]
+        if len(weights) < len(PRIOR_STRETCH):
+            prior, rtt_us = PRIOR_STRETCH[len(weights) :], self.rtt_now_us(now_us)
+            extra_us = [*extra_us, *[(s - 1.0) * rtt_us for s in prior]]
+            stretch = [*stretch, *prior]
+            worker_us = [*worker_us, *[max(self._worker_us(now_us), least_us)] * len(prior)]
+            weights += [1.0] * len(prior)
+        self._past = Past((extra_us, stretch, worker_us, weights))
+        self._idle = None
+        until_us = samples[0][0] + RESIDUAL_SPAN_US + 1 if samples else now_us
         if least_us and self._load_us is not None:
             until_us = min(until_us, self._load_us + LOAD_SPAN_US + 1)
         self._residuals_until_us = until_us
@@ -216,7 +243,7 @@ class LinkEstimate:
 
     def _worker_us(self, now_us: int) -> int:
         """The worker's time for one frame: the median seen, or what it says of itself."""
-        seen = sorted(s.residual.worker_us for s in self._samples if s.residual.worker_us)
+        seen = sorted([worker_us for _, _, _, worker_us, _ in self._samples if worker_us])
         if seen:
             return seen[len(seen) // 2]
         return self._reported_us(now_us) or self._load.service_p50_us

@@ -5,7 +5,7 @@ its frame's latest end; an overlap is resolved by moving slots earlier, never la
 cannot be had changes nothing.
 """
 
-from bisect import insort
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -41,7 +41,10 @@ class NearTimeline:
         return tuple(self._slots)
 
     def get(self, key: Key) -> Slot | None:
-        return next((s for s in self._slots if s.key == key), None)
+        for slot in self._slots:
+            if slot.key == key:
+                return slot
+        return None
 
     def first(self) -> Slot | None:
         return self._slots[0] if self._slots else None
@@ -55,18 +58,24 @@ class NearTimeline:
         still start after `now_us` and after the run that is on.
         """
         plan = [*self._slots]
-        insort(plan, Slot(latest_end_us, latest_end_us - guard_us, key, early_us))
-        bound_us: int | None = None
-        for i in range(len(plan) - 1, -1, -1):
+        new = Slot(latest_end_us, latest_end_us - guard_us, key, early_us)
+        at = bisect_right(plan, new)
+        if at < len(plan) and plan[at].start_us < latest_end_us:
+            new = Slot(plan[at].start_us, plan[at].start_us - guard_us, key, early_us)
+        plan.insert(at, new)
+        # Those after it stay; of those before it, from the last one on, as many as it pushes.
+        bound_us = new.start_us
+        for i in range(at - 1, -1, -1):
             slot = plan[i]
-            if bound_us is not None and slot.end_us > bound_us:
-                length_us = slot.end_us - slot.start_us
-                plan[i] = slot = Slot(bound_us, bound_us - length_us, slot.key, slot.early_us)
+            if slot.end_us <= bound_us:
+                break
+            length_us = slot.end_us - slot.start_us
+            plan[i] = slot = Slot(bound_us, bound_us - length_us, slot.key, slot.early_us)
             bound_us = slot.start_us
-        if plan[0].start_us < max(now_us, self._busy_until_us):
+        if plan[0].start_us < now_us or plan[0].start_us < self._busy_until_us:
             return None
         self._slots = plan
-        return self.get(key)
+        return new
 
     def release(self, key: Key) -> None:
         """The frame no longer needs its slot. Others stay where they are: never later."""
@@ -87,5 +96,7 @@ class NearTimeline:
 
     def fits_before_others(self, key: Key, *, guard_us: int, now_us: int) -> bool:
         """Whether a run of `key` from now on would end before any other frame's slot starts."""
-        other = next((s for s in self._slots if s.key != key), None)
-        return other is None or now_us + guard_us <= other.start_us
+        for slot in self._slots:
+            if slot.key != key:
+                return now_us + guard_us <= slot.start_us
+        return True

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from edge.scheduling.actions import StartNear
 from edge.scheduling.fair_share import WEIGHTS, FairShare
-from edge.scheduling.job import Job, Near
+from edge.scheduling.job import NONE, RESERVED, RUNNING, Job
 from edge.scheduling.near_estimate import NearEstimate
 from edge.scheduling.near_lead import NearLead
 from edge.scheduling.near_timeline import Key, NearTimeline
@@ -88,7 +88,7 @@ class NearWay:
                 slot = self.timeline.reserve(
                     job.key, guard_us=latest_end_us - now_us, latest_end_us=latest_end_us, now_us=now_us
                 )
-        job.near = Near.NONE if slot is None else Near.RESERVED
+        job.near = NONE if slot is None else RESERVED
         job.near_small = small and slot is not None
         return slot is not None
 
@@ -121,7 +121,7 @@ class NearWay:
             if self.reserve(job, latest_end_us=latest_end_us, ready_us=ready_us, now_us=now_us):
                 losers = weaker[: i + 1]
                 for other in losers:
-                    other.near = Near.NONE
+                    other.near = NONE
                 return losers
         self.timeline.restore(before)
         return []
@@ -194,7 +194,7 @@ class NearWay:
         self.timeline.begin(slot.key, guard_us=self._estimate(small=job.near_small).guard_us, now_us=now_us)
         self._running = job
         self._started_us = now_us
-        job.near = Near.RUNNING
+        job.near = RUNNING
         return StartNear(slot.key, min(now_us, slot.start_us), job.near_small)
 
     def due_us(self) -> int | None:
@@ -202,12 +202,12 @@ class NearWay:
         first = self.timeline.first()
         if first is None or self._running is not None:
             return None
-        early = [
-            slot.early_us
-            for slot in self.timeline
-            if slot.early_us is not None and self._looked_us < slot.early_us < first.start_us
-        ]
-        return min(early, default=first.start_us)
+        due_us = first.start_us
+        for slot in self.timeline:
+            early_us = slot.early_us
+            if early_us is not None and self._looked_us < early_us < due_us:
+                due_us = early_us
+        return due_us
 
     @property
     def busy(self) -> bool:
@@ -246,12 +246,13 @@ class NearWay:
         if jobs[first].eager:
             return first
         for slot in self.timeline:
-            job = jobs[slot.key]
-            early = slot.early_us is not None and slot.early_us <= now_us and not job.encoding
-            if (job.eager or early) and self.timeline.fits_before_others(
-                slot.key, guard_us=self._estimate(small=job.near_small).guard_us, now_us=now_us
-            ):
-                return slot.key
+            key, early_us = slot.key, slot.early_us
+            job = jobs[key]
+            if not job.eager and (early_us is None or early_us > now_us or job.encoding):
+                continue
+            guard_us = self._estimate(small=job.near_small).guard_us
+            if self.timeline.fits_before_others(key, guard_us=guard_us, now_us=now_us):
+                return key
         return None
 
 

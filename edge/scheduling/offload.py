@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from edge.scheduling.actions import CancelFar, Encode, SendFrame
 from edge.scheduling.decision import Decision, Option
 from edge.scheduling.far_way import FarWay
-from edge.scheduling.job import Job, Near
+from edge.scheduling.job import NONE, RESERVED, Job
 from edge.scheduling.job_table import JobTable
 from edge.scheduling.policies import HEDGED, IGNORES_BAND, WITHOUT_FAR
 from edge.scheduling.settings import SchedulerSettings
@@ -38,7 +38,7 @@ class Offload:
         option = self._decision.best(job, fallback=self._table.fallback(job), now_us=now_us)
         if option is not None:
             return option
-        if near_exists and job.near is Near.NONE:
+        if near_exists and job.near is NONE:
             return None
         return self._decision.probe(job, now_us) or self._decision.sample(job, now_us)
 
@@ -64,7 +64,7 @@ class Offload:
         self._take(job, option, now_us)
         if not option.probe:
             self._add_twins(job, option, now_us)
-        if not (self._hedged or option.forced) and job.near is Near.RESERVED:
+        if not (self._hedged or option.forced) and job.near is RESERVED:
             self._table.let_go(job)
         job.eager = self._hedged and self._settings.hedge == "immediate"
         self._table.out.append(Encode(job.key, option.rung))
@@ -95,7 +95,7 @@ class Offload:
         job.far_reason = reason
         if not job.far_hoped:
             job.eager = True
-        if not job.far_open and job.near is Near.NONE and not self._table.reserve(job, now_us):
+        if not job.far_open and job.near is NONE and not self._table.reserve(job, now_us):
             self._resend(job, now_us)
         self._table.settle(job, now_us)
 
@@ -123,7 +123,7 @@ class Offload:
             if not job.far_hoped:
                 job.eager = True
                 job.far_reason = way.breaker.reason
-                if job.near is Near.NONE:
+                if job.near is NONE:
                     self._resend(job, now_us)
                 self._table.settle(job, now_us)
 
@@ -179,7 +179,7 @@ class Offload:
     def _alone(self, job: Job, fallback: float, now_us: int) -> bool:
         """Whether far is all there is for `job`: near has no time for it and no answer can be carried forward. A small
         chance is better than none then."""
-        return fallback <= 0 and job.near is Near.NONE and not self._table.reserve(job, now_us)
+        return fallback <= 0 and job.near is NONE and not self._table.reserve(job, now_us)
 
     def _resend(self, job: Job, now_us: int) -> None:
         """Near cannot help: the payload may still make it over another link."""

@@ -14,17 +14,14 @@ class Pings:
         self._missed_after_us = missed_after_us
         self._sent: dict[int, tuple[int, int]] = {}  # unanswered nonce -> (sent, late from)
         self._missed: set[int] = set()
+        self.missed = 0
+        """How many of those out are late already."""
         self._next_nonce = 1
         self._next_us = 0
         self._heard_us = 0
 
     def __len__(self) -> int:
         return len(self._sent)
-
-    @property
-    def missed(self) -> int:
-        """Pings out that are late already."""
-        return len(self._missed)
 
     def restart(self, now_us: int) -> None:
         """A new connection: what is out will not be answered on it, and it is asked at once."""
@@ -34,6 +31,7 @@ class Pings:
     def forget(self) -> None:
         self._sent.clear()
         self._missed.clear()
+        self.missed = 0
 
     def heard(self, now_us: int) -> None:
         """Anything arrived on the link."""
@@ -69,22 +67,26 @@ class Pings:
         for old in [n for n in self._sent if n <= nonce]:
             del self._sent[old]
             self._missed.discard(old)
+        self.missed = len(self._missed)
         self.heard(now_us)
         return True
 
     def late(self, now_us: int) -> int:
         """How many became late since this was asked last."""
+        if not self._sent:
+            return 0
         late = [
             nonce
             for nonce, (_, late_us) in self._sent.items()
             if nonce not in self._missed and now_us >= late_us
         ]
         self._missed.update(late)
+        self.missed = len(self._missed)
         return len(late)
 
     def silent(self, now_us: int) -> bool:
         """Three pings are out unanswered and nothing at all was heard meanwhile."""
-        return len(self._missed) >= PINGS_TO_DIE and now_us >= self.silent_from_us()
+        return self.missed >= PINGS_TO_DIE and now_us >= self.silent_from_us()
 
     def silent_from_us(self) -> int:
         return self._heard_us + PINGS_TO_DIE * PING_EVERY_US

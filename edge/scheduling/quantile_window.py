@@ -16,10 +16,15 @@ class QuantileWindow:
         return len(self._in_time)
 
     def add(self, value: int) -> None:
-        if len(self._in_time) == self._size:
-            del self._ordered[bisect_left(self._ordered, self._in_time.popleft())]
-        self._in_time.append(value)
-        insort(self._ordered, value)
+        in_time, ordered = self._in_time, self._ordered
+        if len(in_time) == self._size:
+            oldest = in_time.popleft()
+            if oldest == value:
+                in_time.append(value)
+                return
+            del ordered[bisect_left(ordered, oldest)]
+        in_time.append(value)
+        insort(ordered, value)
 
     def quantile(self, q: float) -> int | None:
         """Nearest-rank quantile, or None when nothing was observed."""

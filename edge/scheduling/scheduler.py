@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from edge.scheduling.actions import Action, LateFar, OpenFresh, SendPing, Shed
 from edge.scheduling.decision import Decision
 from edge.scheduling.far_way import FarWay
-from edge.scheduling.job import Job, Near
+from edge.scheduling.job import HELD, NONE, OVER, RUNNING, Job
 from edge.scheduling.job_table import JobTable
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.near_way import NearWay
@@ -103,10 +103,10 @@ class Scheduler:
         if not self._table.reserve(job, now_us):
             self._table.make_room(job, now_us, hopeful_only=True)
         option = self._offload.choose(job, near_exists=self.near.exists, now_us=now_us)
-        if option is None and job.near is Near.NONE:
+        if option is None and job.near is NONE:
             for lost in self._table.make_room(job, now_us, hopeful_only=False):
                 self._offload.forget(lost, now_us)
-        if option is None and job.near is Near.NONE:
+        if option is None and job.near is NONE:
             patient = now_us < self._table.carrying.patience_us(key, job.answer_by_us)
             if patient and (self.near.exists or self._decision.hopes(job, now_us)):
                 return None
@@ -183,14 +183,14 @@ class Scheduler:
         it saw, for the policy that asks far about the rest."""
         self.near.ended(status=status, run_us=run_us, now_us=now_us)
         job = self._table.get(key)
-        if job is not None and job.near is Near.RUNNING:
-            job.near = Near.HELD if status is Status.OK else Near.OVER
+        if job is not None and job.near is RUNNING:
+            job.near = HELD if status is Status.OK else OVER
             job.near_status = status or Status.FAILED
             job.near_confidence = confidence
             if status is None and job.near_again and job.given is None:
                 self._table.run_again(job, now_us)
             asks = self.settings.policy in ASKS_AFTER_NEAR and confidence is not None
-            if asks and job.given is None and not job.far_open and job.near is Near.HELD:
+            if asks and job.given is None and not job.far_open and job.near is HELD:
                 option = self._decision.best(job, fallback=self._table.fallback(job), now_us=now_us)
                 if option is not None:
                     self._offload.start(job, option, now_us)
@@ -259,6 +259,8 @@ class Scheduler:
     def tick(self, now_us: int) -> list[Action]:
         """Do what is due by now."""
         for job in self._table:
+            if self._table.waits(job, now_us):
+                continue
             self._offload.due(job, now_us)
             self._table.tick(job, now_us)
             self._table.drop_if_done(job)

@@ -23,6 +23,9 @@ class WakeUp:
         self.margin_us = margin_us
         self.commit_us = PRIOR_COMMIT_US
         self._tail_us = 0
+        self.hold_us = 0
+        """How long before its deadline a near answer is given at the latest, whatever far may still say."""
+        self._reckon()
 
     def woke_late(self, lateness_us: int) -> None:
         self._lateness.add(max(0, lateness_us))
@@ -31,13 +34,13 @@ class WakeUp:
         seen = len(self._lateness)
         but_one = 1.0 - max(1.0 / seen, TOO_LATE)  # once is chance
         self._tail_us = self._lateness.quantile(but_one) or 0 if seen > 1 else 0
+        self._reckon()
 
     def commit_took(self, commit_us: int) -> None:
         self._commits.add(commit_us)
         tail_us = self._commits.quantile(0.99) or 0
         self.commit_us = min(max(tail_us, PRIOR_COMMIT_US), self._most_us)
+        self._reckon()
 
-    @property
-    def hold_us(self) -> int:
-        """How long before its deadline a near answer is given at the latest, whatever far may still say."""
-        return max(self.margin_us, self._tail_us) + self.commit_us
+    def _reckon(self) -> None:
+        self.hold_us = max(self.margin_us, self._tail_us) + self.commit_us

@@ -12,7 +12,7 @@ SLOW = Residual(300.0 * MS, 1.0, 20 * MS)
 
 def forecast(*residuals, unanswered=(), waiting_bytes=0, bytes_per_us=1.0):
     return Forecast(
-        Past(residuals),
+        Past(tuple(zip(*residuals, strict=True))),
         rtt_us=20 * MS,
         bytes_per_us=bytes_per_us,
         unanswered=unanswered,
