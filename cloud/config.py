@@ -30,7 +30,11 @@ class ZmqListenConfig(AddressConfig):
 
 
 class GrpcListenConfig(AddressConfig):
-    """The gRPC listener agents connect to; `grpc.health.v1` answers there too."""
+    """The gRPC listener agents connect to; `Infer` for simple clients and `grpc.health.v1` answer there too."""
+
+    reflection: bool = Field(
+        False, description="true: clients such as grpcurl may list what there is; extra `reflection`"
+    )
 
     not_built: ClassVar[Mapping[str, str]] = {
         "tls": LISTENER_CREDENTIALS,
@@ -192,10 +196,20 @@ LISTENERS = Family(
         name="grpc",
         config=GrpcListenConfig,
         target="cloud.listeners.grpc:GrpcListener",
-        words="gRPC: one stream per lane, and grpc.health.v1",
+        words="gRPC: one stream per lane, Infer for simple clients, grpc.health.v1",
         extra="grpc",
         needs=("grpc", "grpc_health"),
     ),
+)
+
+
+REFLECTION = Kind(
+    name="reflection",
+    config=GrpcListenConfig,
+    target="cloud.listeners.grpc_reflection:ReflectionCalls",
+    words="lists what the gRPC listener offers, for clients without the contract",
+    extra="reflection",
+    needs=("grpc_reflection",),
 )
 
 

@@ -97,6 +97,11 @@ class Reception:
         with self._lock:
             return self._roster.newest_live(agent, run, besides=besides)
 
+    def run_of(self, agent: str) -> bytes | None:
+        """The run of the connected agent of this name."""
+        with self._lock:
+            return self._roster.run_of(agent)
+
     def connections(self) -> int:
         with self._lock:
             return self._roster.connections()

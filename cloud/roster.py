@@ -93,6 +93,11 @@ class Roster(Generic[S]):
         live = [m for m, lane in name.members if lane is Lane.LIVE and m is not besides]
         return live[-1] if live else None
 
+    def run_of(self, agent: str) -> bytes | None:
+        """The run whose connections have this name; None when nobody has it."""
+        name = self._names.get(agent)
+        return name.run if name is not None and name.members else None
+
     def connections(self) -> int:
         return sum(len(name.members) for name in self._names.values())
 

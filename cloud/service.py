@@ -37,7 +37,7 @@ from pipelines.result import Load
 from protos.endpoint import Peer
 from protos.wire.bulk import BulkBatch, Have
 from protos.wire.live import Reject, Result
-from protos.wire.session import Credit, Hello, Ping, Pong, RejectReason
+from protos.wire.session import Credit, Hello, ModelInfo, Ping, Pong, RejectReason
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +94,7 @@ class Service:
             clock_us=clock_us,
             failed=lambda: self.metrics.fault("decode"),
         )
+        self.default_model = default_model
         self._hosts = {
             spec.name: ModelHost(
                 spec,
@@ -107,7 +108,7 @@ class Service:
         }
         self._reception = Reception(
             backlog=self.backlog,
-            models=lambda: {name: host.info for name, host in self._hosts.items()},
+            models=lambda: self.models,
             default_model=default_model,
             store_id=store_id,
             credit=self._credit,
@@ -139,6 +140,14 @@ class Service:
     def keeps_pictures(self) -> bool:
         """Whether a live frame's picture may be wanted after it was answered."""
         return self._live_payloads is not None and self._live_payloads.wants_any
+
+    @property
+    def models(self) -> Mapping[str, ModelInfo]:
+        return {name: host.info for name, host in self._hosts.items()}
+
+    def run_of(self, agent: str) -> bytes | None:
+        """The run of the connected agent of this name."""
+        return self._reception.run_of(agent)
 
     @property
     def sessions(self) -> int:
@@ -238,8 +247,9 @@ class Service:
         result = result_of(job, outcome, now_us=now_us, load=self.backlog.load(job.model, now_us))
         self._reply(job, result)  # whatever else is to be done about the frame is done behind its reply
         self.metrics.answered(job, now_us, detect_us=outcome.detect_us)
-        self.writer.submit(Entry(far=[far_record(job, result)], to=job.origin, submitted_us=now_us))
-        if self._live_payloads is not None:
+        if job.to_store:
+            self.writer.submit(Entry(far=[far_record(job, result)], to=job.origin, submitted_us=now_us))
+        if self._live_payloads is not None and job.to_store:
             self._live_payloads.offer(job, result.detections, now_us=now_us)
 
     def count_reject(self, reason: RejectReason) -> None:

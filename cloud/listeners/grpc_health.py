@@ -12,6 +12,7 @@ from grpc_health.v1 import health, health_pb2  # type: ignore[import-untyped]
 
 from protos.wire import envelope
 
+HEALTH = str(health.SERVICE_NAME)
 MOST_WATCHERS = 8  # each holds a thread of the server's pool
 
 

@@ -59,7 +59,7 @@ def test_a_message_over_the_limit_ends_its_stream_with_words_and_leaves_the_othe
 def test_a_method_nobody_has_is_answered_and_counted(worker: GrpcWorker) -> None:
     _, listener = worker
     with channel_to(listener) as channel:
-        wrong: Any = channel.unary_unary("/nearfar.v1.Inference/Infer", None, None)
+        wrong: Any = channel.unary_unary("/nearfar.v1.Inference/Nothing", None, None)
         with pytest.raises(grpc.RpcError) as caught:
             wrong(b"", timeout=5)
     code: Any = caught.value
