@@ -123,8 +123,13 @@ class BatchConfig(Block):
 class PerAgentConfig(Block):
     """Absolute windows of one agent."""
 
-    frames_in_flight: int = Field(8, ge=1, le=10_000)
+    frames_in_flight: int = Field(8, ge=1, le=10_000, description="the most; fewer while the queue is long")
     bytes_in_flight: Size = size("4MiB")
+    shrink_above: Duration = Field(
+        duration("50ms"),
+        description="frames_in_flight shrink alike for all agents, never below 1, while a new frame would wait longer "
+        "than this (two runs of a slower model), and grow back below half of it",
+    )
     streams: int = Field(16, ge=1, le=1000)
 
 

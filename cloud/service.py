@@ -79,7 +79,12 @@ class Service:
                     pixels=limits.pixels,
                     decompressed_bytes=limits.decompressed_bytes,
                 ),
-                credit=Credits(frames=limits.frames_in_flight, size_bytes=limits.bytes_in_flight),
+                credit=Credits(
+                    frames=limits.frames_in_flight,
+                    size_bytes=limits.bytes_in_flight,
+                    models=[spec.name for spec in models],
+                    long_queue_us=limits.shrink_above_us,
+                ),
                 max_frames=limits.queue_frames,
                 max_bytes=limits.queue_bytes,
             ),
@@ -223,13 +228,15 @@ class Service:
 
     def pong(self, session: WorkerSession, ping: Ping, arrived_us: int) -> None:
         now_us = self._clock_us()
+        load = self.backlog.load(session.model, now_us, told=session.live_agent)
+        window = Credit(frames=load.window_frames, bytes=self._credit.bytes) if load.window_frames else None
         session.send(
             Pong(
                 nonce=ping.nonce,
                 arrived_mono_us=arrived_us,
                 resident_us=now_us - arrived_us,
-                load=self.backlog.load(session.model, now_us),
-                credit=self._credit,
+                load=load,
+                credit=window,
             )
         )
 
@@ -241,10 +248,10 @@ class Service:
         job.origin.forget(job, body_may_come=True)
         if not isinstance(outcome, Detected):
             self.count_reject(outcome.reason)
-            self._reply(job, reject_of(job, outcome.reason, outcome.text, self._load(job)))
+            self._reply(job, reject_of(job, outcome.reason, outcome.text, self._load(job, self._clock_us())))
             return
         now_us = self._clock_us()
-        result = result_of(job, outcome, now_us=now_us, load=self.backlog.load(job.model, now_us))
+        result = result_of(job, outcome, now_us=now_us, load=self._load(job, now_us))
         self._reply(job, result)  # whatever else is to be done about the frame is done behind its reply
         self.metrics.answered(job, now_us, detect_us=outcome.detect_us)
         if job.to_store:
@@ -256,8 +263,8 @@ class Service:
         self.metrics.frames.labels("rejected").inc()
         self.metrics.rejects.labels(reason.value).inc()
 
-    def _load(self, job: Job) -> Load:
-        return self.backlog.load(job.model, self._clock_us())
+    def _load(self, job: Job, now_us: int) -> Load:
+        return self.backlog.load(job.model, now_us, told=job.id.agent)
 
     def _reply(self, job: Job, message: Result | Reject) -> None:
         if job.origin.send(message):

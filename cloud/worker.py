@@ -107,6 +107,7 @@ class Worker:
             streams=config.per_agent.streams,
             frames_in_flight=config.per_agent.frames_in_flight,
             bytes_in_flight=config.per_agent.bytes_in_flight,
+            shrink_above_us=config.per_agent.shrink_above,
             queue_frames=config.queue.max_frames,
             queue_bytes=config.queue.max_bytes,
             message_bytes=config.limits.message,
