@@ -19,7 +19,7 @@ from typing import Any
 from cloud.listeners.base import STOP_WITHIN_S, ServedEndpoint
 from cloud.listeners.grpc_health import HealthCalls
 from cloud.listeners.grpc_infer import MOST_CALLS
-from cloud.listeners.grpc_methods import methods_for_simple_clients
+from cloud.listeners.grpc_methods import SimpleMethods
 from cloud.listeners.grpc_peer import GrpcPeer
 from cloud.simple import SimpleClients
 from cloud.threads import dead, left_after
@@ -79,8 +79,8 @@ class GrpcListener:
         self._stopping = threading.Event()
         self._health = HealthCalls(endpoint.not_ready)
         self._server: Any = None
-        self._methods = methods_for_simple_clients(
-            simple, reflection=reflection, clock_us=clock_us, refused=self._refuse
+        self._methods = SimpleMethods(
+            simple, reflection=reflection, clock_us=clock_us, refused=self._refuse, silent_us=silent_us
         )
         threads = max_peers + _SPARE_THREADS + MOST_CALLS
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="nearfar-grpc-send")
@@ -102,7 +102,7 @@ class GrpcListener:
             handlers=[
                 _Calls({path: self._handler(lane) for lane, path in envelope.METHODS.items()}),
                 _Calls(self._health.handlers()),
-                _Calls(self._methods),
+                _Calls(self._methods.handlers),
                 _Unknown(self._refuse),
             ],
             options=(
@@ -247,6 +247,7 @@ class GrpcListener:
     def _look_once(self) -> None:
         self._health.look()
         now_us = self._clock_us()
+        self._methods.look(now_us)
         for peer in self._current():
             if now_us - peer.heard_us > self._silent_us:
                 peer.cancel()

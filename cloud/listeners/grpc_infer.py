@@ -2,12 +2,12 @@
 
 A refusal is a status: its details are for people, its trailing metadata say the reason and the delay in the queue. The
 deadline of the call bounds the budget; a call given up by its client ends. At most `MOST_CALLS` wait at a time, each
-on a thread of the server's pool: agents' streams keep theirs.
+on a thread of the server's pool: agents' streams keep theirs. One that sends no picture for `silent_us` is ended.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import grpc
@@ -42,8 +42,16 @@ class InferCalls:
     """`refused` is told of each call that is no request, or one too many."""
 
     def __init__(
-        self, clients: SimpleClients, *, clock_us: Callable[[], int], refused: Callable[[], None]
+        self,
+        clients: SimpleClients,
+        *,
+        clock_us: Callable[[], int],
+        refused: Callable[[], None],
+        silent_us: int,
     ) -> None:
+        self._silent_us = silent_us
+        self._lock = threading.Lock()
+        self._awaited: dict[grpc.ServicerContext, int] = {}  # calls without their picture, and since when
         self._clients = clients
         self._clock_us = clock_us
         self._refused = refused
@@ -51,21 +59,39 @@ class InferCalls:
 
     def handlers(self) -> dict[str, Any]:
         """The method by its path."""
-        return {envelope.INFER: grpc.unary_unary_rpc_method_handler(self._infer)}
+        # Asked as a stream of one: else gRPC would wait for the picture on a thread we cannot count.
+        return {envelope.INFER: grpc.stream_unary_rpc_method_handler(self._infer)}
 
-    def _infer(self, data: bytes, context: grpc.ServicerContext) -> bytes:
-        arrived_us = self._clock_us()
+    def look(self, now_us: int) -> None:
+        """End the calls whose picture does not come."""
+        with self._lock:
+            silent = [call for call, since_us in self._awaited.items() if now_us - since_us > self._silent_us]
+        for call in silent:
+            call.cancel()
+
+    def _infer(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         if not self._places.acquire(blocking=False):
             self._refused()
             text = f"{MOST_CALLS} simple calls wait already; come back, or be an agent"
             _abort(context, Declined(reason=RejectReason.QUEUE_FULL, text=text, retry=True))
         try:
-            answer = self._ask(data, context, arrived_us)
+            data = self._picture(requests, context)
+            answer = self._ask(data, context, self._clock_us())
         finally:
             self._places.release()
         if isinstance(answer, Declined):
             _abort(context, answer)
         return pack_reply(answer)
+
+    def _picture(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        """The request; nothing where the call ends without one."""
+        with self._lock:
+            self._awaited[context] = self._clock_us()
+        try:
+            return next(requests, b"")
+        finally:
+            with self._lock:
+                del self._awaited[context]
 
     def _ask(self, data: bytes, context: grpc.ServicerContext, arrived_us: int) -> InferReply | Declined:
         try:

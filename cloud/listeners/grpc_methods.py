@@ -1,4 +1,4 @@
-"""What the gRPC listener answers beside the lanes and health, by path: only what is asked for is loaded."""
+"""What the gRPC listener answers beside the lanes and health: only what is asked for is loaded."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,18 +10,28 @@ from cloud.simple import SimpleClients
 from protos.wire import envelope
 
 
-def methods_for_simple_clients(
-    simple: SimpleClients | None,
-    *,
-    reflection: bool,
-    clock_us: Callable[[], int],
-    refused: Callable[[], None],
-) -> dict[str, Any]:
-    """`simple` None: there is no `Infer`. ConfigError, with the command that mends it, where reflection is not
-    installed."""
-    out: dict[str, Any] = {}
-    if simple is not None:
-        out |= InferCalls(simple, clock_us=clock_us, refused=refused).handlers()
-    if reflection:
-        out |= REFLECTION.resolve()((envelope.SERVICE, HEALTH)).handlers()
-    return out
+class SimpleMethods:
+    """`handlers` by path. `simple` None: there is no `Infer`. ConfigError, with the command that mends it, where
+    reflection is not installed."""
+
+    def __init__(
+        self,
+        simple: SimpleClients | None,
+        *,
+        reflection: bool,
+        clock_us: Callable[[], int],
+        refused: Callable[[], None],
+        silent_us: int,
+    ) -> None:
+        self.handlers: dict[str, Any] = {}
+        self._infer: InferCalls | None = None
+        if simple is not None:
+            self._infer = InferCalls(simple, clock_us=clock_us, refused=refused, silent_us=silent_us)
+            self.handlers |= self._infer.handlers()
+        if reflection:
+            self.handlers |= REFLECTION.resolve()((envelope.SERVICE, HEALTH)).handlers()
+
+    def look(self, now_us: int) -> None:
+        """End calls that are silent."""
+        if self._infer is not None:
+            self._infer.look(now_us)

@@ -221,5 +221,5 @@ class Driver(Generic[C]):
 def _on(lane: Lane, hello: Hello) -> Hello:
     """What is said on one lane: records need no model, so a worker that lacks the wanted one takes them all the same."""
     if lane is Lane.BULK:
-        return replace(hello, lane=lane, model="", model_sha256="")
+        return replace(hello, lane=lane, model="", model_sha256="", input_width_px=0, input_height_px=0)
     return replace(hello, lane=lane)

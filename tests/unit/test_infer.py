@@ -1,5 +1,6 @@
 """What a client that is no agent gets from one call: a result, or words and the status that says what to do."""
 
+import queue
 import struct
 import threading
 from collections.abc import Iterator
@@ -241,6 +242,18 @@ def test_simple_clients_share_one_window_and_leave_agents_theirs(tmp_path: Path)
             worker.detector.gate.set()
             gateway.until(Result)
         assert [len(call.result(10).boxes) for call in calls] == [1, 1]
+
+
+def test_a_call_that_sends_no_picture_is_ended_and_gives_its_place_back(tmp_path: Path) -> None:
+    with worker_in(tmp_path, silent_us=100_000) as worker:
+        never: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        ask: Any = worker.channel.stream_unary(envelope.INFER, None, None)
+        held = [ask.future(iter(never.get, None), timeout=60) for _ in range(MOST_CALLS // 2)]
+        for call in held:
+            error: Any = call.exception(20)
+            assert error.code() is grpc.StatusCode.CANCELLED
+            never.put(None)
+        assert len(worker.infer(data=picture()).boxes) == 1
 
 
 def test_more_calls_than_there_are_places_are_refused_and_agents_still_served(tmp_path: Path) -> None:
