@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from cloud.listeners.base import STOP_WITHIN_S, ServedEndpoint
-from cloud.listeners.grpc_health import HealthCalls
+from cloud.listeners.grpc_health import MOST_CHECKS, HealthCalls
 from cloud.listeners.grpc_infer import MOST_CALLS
 from cloud.listeners.grpc_methods import SimpleMethods
 from cloud.listeners.grpc_peer import GrpcPeer
@@ -77,12 +77,12 @@ class GrpcListener:
         self._leaving: list[GrpcPeer] = []
         self._stopped: threading.Event | None = None
         self._stopping = threading.Event()
-        self._health = HealthCalls(endpoint.not_ready)
+        self._health = HealthCalls(endpoint.not_ready, clock_us=clock_us, silent_us=silent_us)
         self._server: Any = None
         self._methods = SimpleMethods(
             simple, reflection=reflection, clock_us=clock_us, refused=self._refuse, silent_us=silent_us
         )
-        threads = max_peers + _SPARE_THREADS + MOST_CALLS
+        threads = max_peers + _SPARE_THREADS + MOST_CALLS + MOST_CHECKS
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="nearfar-grpc-send")
         self._watch = threading.Thread(target=self._look, name="nearfar-grpc-listener", daemon=True)
 

@@ -6,12 +6,12 @@ on a thread of the server's pool: agents' streams keep theirs. One that sends no
 """
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import grpc
 
+from cloud.listeners.grpc_single import SingleRequests
 from cloud.simple import Declined, SimpleCall, SimpleClients
 from pipelines.errors import Rejected
 from protos.wire import envelope
@@ -49,51 +49,31 @@ class InferCalls:
         refused: Callable[[], None],
         silent_us: int,
     ) -> None:
-        self._silent_us = silent_us
-        self._lock = threading.Lock()
-        self._awaited: dict[grpc.ServicerContext, int] = {}  # calls without their picture, and since when
         self._clients = clients
         self._clock_us = clock_us
         self._refused = refused
-        self._places = threading.Semaphore(MOST_CALLS)
+        self._single = SingleRequests(most=MOST_CALLS, silent_us=silent_us, clock_us=clock_us)
+        self.look = self._single.look
 
     def handlers(self) -> dict[str, Any]:
         """The method by its path."""
-        # Asked as a stream of one: else gRPC would wait for the picture on a thread we cannot count.
         return {envelope.INFER: grpc.stream_unary_rpc_method_handler(self._infer)}
 
-    def look(self, now_us: int) -> None:
-        """End the calls whose picture does not come."""
-        with self._lock:
-            silent = [call for call, since_us in self._awaited.items() if now_us - since_us > self._silent_us]
-        for call in silent:
-            call.cancel()
-
     def _infer(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        if not self._places.acquire(blocking=False):
-            self._refused()
-            text = f"{MOST_CALLS} simple calls wait already; come back, or be an agent"
-            _abort(context, Declined(reason=RejectReason.QUEUE_FULL, text=text, retry=True))
-        try:
-            data = self._picture(requests, context)
-            answer = self._ask(data, context, self._clock_us())
-        finally:
-            self._places.release()
+        answer: InferReply | Declined
+        with self._single.place() as there:
+            if there:
+                answer = self._ask(self._single.take(requests, context, none=b""), context)
+            else:
+                self._refused()
+                text = f"{MOST_CALLS} simple calls wait already; come back, or be an agent"
+                answer = Declined(reason=RejectReason.QUEUE_FULL, text=text, retry=True)
         if isinstance(answer, Declined):
             _abort(context, answer)
         return pack_reply(answer)
 
-    def _picture(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        """The request; nothing where the call ends without one."""
-        with self._lock:
-            self._awaited[context] = self._clock_us()
-        try:
-            return next(requests, b"")
-        finally:
-            with self._lock:
-                del self._awaited[context]
-
-    def _ask(self, data: bytes, context: grpc.ServicerContext, arrived_us: int) -> InferReply | Declined:
+    def _ask(self, data: bytes, context: grpc.ServicerContext) -> InferReply | Declined:
+        arrived_us = self._clock_us()
         try:
             request = unpack_request(data)
         except Rejected as error:

@@ -21,7 +21,12 @@ from tests.support.eventually import eventually
 from tests.support.workers import MODEL, clock_us, service
 
 KINDS = [kind.name for kind in LISTENERS]
-FITTING = {"model": MODEL, "model_sha256": "ab" * 32, "input_width_px": 32, "input_height_px": 24}
+FITTING: dict[str, Any] = {
+    "model": MODEL,
+    "model_sha256": "ab" * 32,
+    "input_width_px": 32,
+    "input_height_px": 24,
+}
 
 
 @pytest.fixture(params=KINDS)
