@@ -223,4 +223,6 @@ class GrpcConnection:
 
 def _words(error: Any) -> str:
     """`unavailable: failed to connect …`: what a stream raises is the call itself, with its code and words."""
-    return f"{error.code().name.lower().replace('_', ' ')}: {error.details()}"
+    words = f"{error.code().name.lower().replace('_', ' ')}: {error.details()}"
+    # A server of another kind answers so; also one of ours that is too old to have this lane.
+    return f"what answers there is no nearfar worker ({words})" if words.startswith("unimpl") else words
