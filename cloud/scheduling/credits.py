@@ -6,11 +6,11 @@ of a smaller window later than it is made, so what it was told lately still hold
 window is refused for it. Bytes are not shared: a frame larger than a share could never be sent.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cloud.scheduling.window_pool import WindowPool
-from pipelines.windows import MinWindow
 
 HONOURED_US = 10_000_000
 """How long what was told still holds once a smaller window was told; the slowest link that is of any use is quicker."""
@@ -28,15 +28,28 @@ class Loan:
 
 @dataclass(slots=True)
 class _Account:
-    """`told` are the windows that held, in frames, with their signs turned: the window of a minimum gives the largest.
-    `window` is the last one, 0 = none."""
+    """`window` is the last one told, 0 = none. `larger`: those before it that were larger, falling, each with the moment
+    until which it held, in µs."""
 
     generation: int
     connected: bool = False
     frames: int = 0
     size_bytes: int = 0
     window: int = 0
-    told: MinWindow = field(default_factory=lambda: MinWindow(HONOURED_US))
+    larger: deque[tuple[int, int]] = field(default_factory=deque)
+
+    def tell(self, window: int, now_us: int) -> None:
+        if window < self.window:
+            while self.larger and self.larger[-1][1] <= self.window:
+                self.larger.pop()
+            self.larger.append((now_us, self.window))
+        self.window = window
+
+    def most(self, now_us: int) -> int:
+        """The largest window a frame that arrives now may have been sent under."""
+        while self.larger and self.larger[0][0] < now_us - HONOURED_US:
+            self.larger.popleft()
+        return max(self.window, self.larger[0][1]) if self.larger else self.window
 
 
 class Credits:
@@ -91,10 +104,7 @@ class Credits:
         if account is None or not account.connected:
             return 0
         window = pool.window(self._agents)
-        if account.window:
-            account.told.add(-account.window, now_us)  # it held until now, whenever it was told
-        account.told.add(-window, now_us)
-        account.window = window
+        account.tell(window, now_us)
         return window
 
     def window(self) -> int:
@@ -106,8 +116,7 @@ class Credits:
         account = self._accounts.get(agent)
         if account is None:
             account = self._accounts[agent] = self._new()
-        told = account.told.value(now_us)
-        most = self.frames if told is None else -int(told)
+        most = account.most(now_us) or self.frames
         if account.frames + 1 > most or account.size_bytes + size_bytes > self.size_bytes:
             self._drop_if_unused(agent, account)
             return None
