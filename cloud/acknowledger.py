@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from cloud.metrics import WorkerMetrics
 from cloud.reception import Reception
 from cloud.session import WorkerSession
+from cloud.simple import SimpleCall
 from cloud.store.writer import Entry, ranges
 from protos.wire.bulk import Ack
 
@@ -25,8 +26,11 @@ class Acknowledger:
         by_session: dict[WorkerSession, list[Entry]] = {}
         committed: dict[str, int] = {}
         for entry in entries:
-            assert isinstance(entry.to, WorkerSession)  # noqa: S101 - this worker submitted it
-            by_session.setdefault(entry.to, []).append(entry)
+            if isinstance(entry.to, WorkerSession):
+                by_session.setdefault(entry.to, []).append(entry)
+            else:
+                assert isinstance(entry.to, SimpleCall)  # noqa: S101 - this worker submitted it
+                entry.to.send(Ack(records=ranges([record.id for record in entry.far])))
             source = "live" if entry.batch is None else "backfill"
             committed[source] = committed.get(source, 0) + len(entry.far) + len(entry.given)
         for source, rows in committed.items():

@@ -79,19 +79,34 @@ class Backlog:
         with self._hall.lock:
             self._ledger.credit.reset(agent)
 
+    def close_credit(self, agent: str) -> None:
+        """The agent has no live connection left: its share of the windows is for the others."""
+        with self._hall.lock:
+            self._ledger.credit.close(agent)
+
+    def window_frames(self) -> int:
+        """What an agent may have in flight, of the model with the longest queue."""
+        with self._hall.lock:
+            return self._ledger.credit.window()
+
     def models_not_ready(self) -> list[str]:
         with self._hall.lock:
             return [name for name, lane in self._hall.lanes.items() if not lane.ready]
 
-    def load(self, model: str, now_us: int) -> Load:
-        """What a new frame with all the time in the world would meet."""
+    def load(self, model: str, now_us: int, *, told: str = "") -> Load:
+        """What a new frame with all the time in the world would meet; with the window of the agent it is `told` to."""
         with self._hall.lock:
             lane = self._hall.lanes[model]
+            queue_us = lane.queue_us(None, now_us)
+            window_frames = self._ledger.credit.tell(
+                told, model, queue_us=queue_us, service_us=lane.p50_us, now_us=now_us
+            )
             return Load(
                 queue_frames=self._ledger.frames,
-                queue_us=lane.queue_us(None, now_us),
+                queue_us=queue_us,
                 service_p50_us=lane.p50_us,
                 service_p95_us=lane.p95_us,
+                window_frames=window_frames,
             )
 
     def waiting(self) -> tuple[int, int]:

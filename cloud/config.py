@@ -31,7 +31,11 @@ class ZmqListenConfig(AddressConfig):
 
 
 class GrpcListenConfig(AddressConfig):
-    """The gRPC listener agents connect to; `grpc.health.v1` answers there too."""
+    """The gRPC listener agents connect to; `Infer` for simple clients and `grpc.health.v1` answer there too."""
+
+    reflection: bool = Field(
+        False, description="true: clients such as grpcurl may list what there is; extra `reflection`"
+    )
 
     not_built: ClassVar[Mapping[str, str]] = {
         "tls": LISTENER_CREDENTIALS,
@@ -120,8 +124,13 @@ class BatchConfig(Block):
 class PerAgentConfig(Block):
     """Absolute windows of one agent."""
 
-    frames_in_flight: int = Field(8, ge=1, le=10_000)
+    frames_in_flight: int = Field(8, ge=1, le=10_000, description="the most; fewer while the queue is long")
     bytes_in_flight: Size = size("4MiB")
+    shrink_above: Duration = Field(
+        duration("50ms"),
+        description="frames_in_flight shrink alike for all agents, never below 1, while a new frame would wait longer "
+        "than this (two runs of a slower model), and grow back below half of it",
+    )
     streams: int = Field(16, ge=1, le=1000)
 
 
@@ -198,10 +207,20 @@ LISTENERS = Family(
         name="grpc",
         config=GrpcListenConfig,
         target="cloud.listeners.grpc:GrpcListener",
-        words="gRPC: one stream per lane, and grpc.health.v1",
+        words="gRPC: one stream per lane, Infer for simple clients, grpc.health.v1",
         extra="grpc",
         needs=("grpc", "grpc_health"),
     ),
+)
+
+
+REFLECTION = Kind(
+    name="reflection",
+    config=GrpcListenConfig,
+    target="cloud.listeners.grpc_reflection:ReflectionCalls",
+    words="lists what the gRPC listener offers, for clients without the contract",
+    extra="reflection",
+    needs=("grpc_reflection",),
 )
 
 

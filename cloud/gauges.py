@@ -24,6 +24,10 @@ def show(
             "Since the head of the oldest of them arrived; 0 when none waits.",
             lambda: backlog.oldest_us(clock_us()) / 1e6,
         ),
+        "window_frames": (
+            "Frames an agent may have in flight now, of the model with the longest queue.",
+            backlog.window_frames,
+        ),
         "models_not_ready": ("Models without a usable instance.", lambda: len(backlog.models_not_ready())),
         "draining": ("1 once it admits nothing more.", lambda: backlog.draining),
         "agents": ("Agents with a welcomed connection.", reception.agents),

@@ -22,31 +22,45 @@ def refusal(
         )
     names = [s.name for s in hello.streams]
     for what, name in (("agent", hello.agent), *(("stream", name) for name in names)):
-        if not _NAME.fullmatch(name):
-            return _not_allowed(
-                f"the name of the {what} has 1 to 128 letters, digits, '.', '_' or '-'; {name[:40]!r} does not"
-            )
+        if words := name_fault(what, name):
+            return _not_allowed(words)
     if len(names) > max_streams:
         return _not_allowed(f"{len(names)} streams exceed per_agent.streams ({max_streams}) of this worker")
     if len(set(names)) < len(names):
         return _not_allowed("two streams have the same name")
     if any((s.width_px == 0) != (s.height_px == 0) for s in hello.streams):
         return _not_allowed("a stream has a width and a height in pixels, or neither while it is not known")
-    wanted = hello.model or default_model
+    words = model_fault(
+        hello.model or default_model,
+        sha256=hello.model_sha256,
+        input_px=(hello.input_width_px, hello.input_height_px),
+        models=models,
+    )
+    return Error(reason=RejectReason.NO_MODEL, text=words, retry=False) if words else None
+
+
+def name_fault(what: str, name: str) -> str:
+    """Why the name of `what` cannot be used; empty if it can."""
+    if _NAME.fullmatch(name):
+        return ""
+    return f"the name of the {what} has 1 to 128 letters, digits, '.', '_' or '-'; {name[:40]!r} does not"
+
+
+def model_fault(
+    wanted: str, *, sha256: str, input_px: tuple[int, int], models: Mapping[str, ModelInfo]
+) -> str:
+    """Why `models` have not what is wanted; empty if they have. An empty `sha256` and an input of (0, 0) px take any."""
     if wanted not in models:
-        return Error(
-            reason=RejectReason.NO_MODEL,
-            text=f"this worker has no model {wanted!r}; it has {', '.join(sorted(models))}",
-            retry=False,
+        return f"this worker has no model {wanted!r}; it has {', '.join(sorted(models))}"
+    found = models[wanted]
+    if sha256 and sha256 != found.sha256:
+        return f"model {wanted!r} of this worker has sha256 {found.sha256}, wanted is {sha256}"
+    if input_px not in ((0, 0), (found.input_width_px, found.input_height_px)):
+        return (
+            f"model {wanted!r} of this worker runs at {found.input_width_px}x{found.input_height_px} px, "
+            f"wanted is {input_px[0]}x{input_px[1]}"
         )
-    found = models[wanted].sha256
-    if hello.model_sha256 and hello.model_sha256 != found:
-        return Error(
-            reason=RejectReason.NO_MODEL,
-            text=f"model {wanted!r} of this worker has sha256 {found}, the agent wants {hello.model_sha256}",
-            retry=False,
-        )
-    return None
+    return ""
 
 
 def _not_allowed(text: str) -> Error:

@@ -41,7 +41,7 @@ class Job:
     """Times in µs of the worker's monotonic clock. `expiry_us` = head's arrival + its budget.
 
     `source_size`: (width_px, height_px) of the frame as captured, which its boxes come back in. `begun_us`: when an
-    instance took it, less the decoding that was done before. `keep_body`: also once it is decoded, else it is let go.
+    instance took it, less the decoding that was done before. `keep_body`: also once it is decoded, else it is let go. `to_store`: its result is kept as a record.
     """
 
     origin: Origin
@@ -54,6 +54,7 @@ class Job:
     stage: Stage = Stage.AWAITING_BODY
     body: Buffer = b""
     keep_body: bool = False
+    to_store: bool = True
     body_us: int = 0
     picture: Picture | None = field(default=None, repr=False)
     decode_us: int = 0

@@ -38,7 +38,7 @@ class Ledger:
         refusal = judge(job.head, limits=self._limits, queue=state)
         if refusal:
             return refusal
-        job.loan = self.credit.take(job.id.agent, job.size_bytes)
+        job.loan = self.credit.take(job.id.agent, job.size_bytes, job.head_us)
         if job.loan is None:
             frames, size_bytes = self.credit.in_flight(job.id.agent)
             return Refusal(

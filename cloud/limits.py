@@ -8,11 +8,13 @@ LARGEST_SEQ = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLimits:
-    """Sizes in bytes and pixels; frames and bytes in flight are per agent, the queue is for all."""
+    """Sizes in bytes and pixels; frames and bytes in flight are per agent, the queue is for all. Frames in
+    flight are the most: fewer while a new frame would wait longer than `shrink_above_us`."""
 
     streams: int = 16
     frames_in_flight: int = 8
     bytes_in_flight: int = 4 << 20
+    shrink_above_us: int = 50_000
     queue_frames: int = 64
     queue_bytes: int = 64 << 20
     message_bytes: int = 8 << 20

@@ -59,7 +59,7 @@ class Reception:
                 if hello.lane is Lane.LIVE:
                     self._backlog.reset_credit(hello.agent)
         if ask is None:
-            session.send(self._welcome(models, own))
+            session.send(self._welcome(models, own, session, now_us))
             return
         for member in ask.members:
             if not member.send(Ping(nonce=ask.nonce, sent_mono_us=now_us)):
@@ -81,6 +81,8 @@ class Reception:
         """A connection is gone; whoever waited for its name may have it."""
         with self._lock:
             newcomers = self._roster.leave(session.agent, session)
+            if self._roster.newest_live(session.agent, besides=session) is None:
+                self._backlog.close_credit(session.agent)
         for newcomer, hello in newcomers:
             self.hello(newcomer, hello, now_us)
 
@@ -97,6 +99,11 @@ class Reception:
         with self._lock:
             return self._roster.newest_live(agent, run, besides=besides)
 
+    def run_of(self, agent: str) -> bytes | None:
+        """The run of the connected agent of this name."""
+        with self._lock:
+            return self._roster.run_of(agent)
+
     def connections(self) -> int:
         with self._lock:
             return self._roster.connections()
@@ -106,7 +113,10 @@ class Reception:
         with self._lock:
             return self._roster.agents()
 
-    def _welcome(self, models: Mapping[str, ModelInfo], own: str) -> Welcome:
+    def _welcome(
+        self, models: Mapping[str, ModelInfo], own: str, session: WorkerSession, now_us: int
+    ) -> Welcome:
+        window = self._backlog.load(own, now_us, told=session.live_agent).window_frames
         return Welcome(
             worker_run=self._run,
             store_id=self._store_id,
@@ -118,5 +128,5 @@ class Reception:
                 batch_records=self._limits.batch_records,
                 payload_bytes=self._payload_bytes,
             ),
-            credit=self._credit,
+            credit=Credit(frames=window or self._credit.frames, bytes=self._credit.bytes),
         )

@@ -85,13 +85,18 @@ class Roster(Generic[S]):
         del self._names[agent]
         return name.newcomers
 
-    def newest_live(self, agent: str, run: bytes, *, besides: object) -> S | None:
-        """The newest live connection of this run other than `besides`."""
+    def newest_live(self, agent: str, run: bytes | None = None, *, besides: object) -> S | None:
+        """The newest live connection of this run, or of whichever has the name, other than `besides`."""
         name = self._names.get(agent)
-        if name is None or name.run != run:
+        if name is None or run not in (None, name.run):
             return None
         live = [m for m, lane in name.members if lane is Lane.LIVE and m is not besides]
         return live[-1] if live else None
+
+    def run_of(self, agent: str) -> bytes | None:
+        """The run whose connections have this name; None when nobody has it."""
+        name = self._names.get(agent)
+        return name.run if name is not None and name.members else None
 
     def connections(self) -> int:
         return sum(len(name.members) for name in self._names.values())

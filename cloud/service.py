@@ -37,7 +37,7 @@ from pipelines.result import Load
 from protos.endpoint import Peer
 from protos.wire.bulk import BulkBatch, Have
 from protos.wire.live import Reject, Result
-from protos.wire.session import Credit, Hello, Ping, Pong, RejectReason
+from protos.wire.session import Credit, Hello, ModelInfo, Ping, Pong, RejectReason
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,12 @@ class Service:
                     pixels=limits.pixels,
                     decompressed_bytes=limits.decompressed_bytes,
                 ),
-                credit=Credits(frames=limits.frames_in_flight, size_bytes=limits.bytes_in_flight),
+                credit=Credits(
+                    frames=limits.frames_in_flight,
+                    size_bytes=limits.bytes_in_flight,
+                    models=[spec.name for spec in models],
+                    long_queue_us=limits.shrink_above_us,
+                ),
                 max_frames=limits.queue_frames,
                 max_bytes=limits.queue_bytes,
             ),
@@ -95,6 +100,7 @@ class Service:
             clock_us=clock_us,
             failed=lambda: self.metrics.fault("decode"),
         )
+        self.default_model = default_model
         self._hosts = {
             spec.name: ModelHost(
                 spec,
@@ -108,7 +114,7 @@ class Service:
         }
         self._reception = Reception(
             backlog=self.backlog,
-            models=lambda: {name: host.info for name, host in self._hosts.items()},
+            models=lambda: self.models,
             default_model=default_model,
             store_id=store_id,
             credit=self._credit,
@@ -140,6 +146,14 @@ class Service:
     def keeps_pictures(self) -> bool:
         """Whether a live frame's picture may be wanted after it was answered."""
         return self._live_payloads is not None and self._live_payloads.wants_any
+
+    @property
+    def models(self) -> Mapping[str, ModelInfo]:
+        return {name: host.info for name, host in self._hosts.items()}
+
+    def run_of(self, agent: str) -> bytes | None:
+        """The run of the connected agent of this name."""
+        return self._reception.run_of(agent)
 
     @property
     def sessions(self) -> int:
@@ -227,13 +241,15 @@ class Service:
 
     def pong(self, session: WorkerSession, ping: Ping, arrived_us: int) -> None:
         now_us = self._clock_us()
+        load = self.backlog.load(session.model, now_us, told=session.live_agent)
+        window = Credit(frames=load.window_frames, bytes=self._credit.bytes) if load.window_frames else None
         session.send(
             Pong(
                 nonce=ping.nonce,
                 arrived_mono_us=arrived_us,
                 resident_us=now_us - arrived_us,
-                load=self.backlog.load(session.model, now_us),
-                credit=self._credit,
+                load=load,
+                credit=window,
             )
         )
 
@@ -245,22 +261,23 @@ class Service:
         job.origin.forget(job, body_may_come=True)
         if not isinstance(outcome, Detected):
             self.count_reject(outcome.reason)
-            self._reply(job, reject_of(job, outcome.reason, outcome.text, self._load(job)))
+            self._reply(job, reject_of(job, outcome.reason, outcome.text, self._load(job, self._clock_us())))
             return
         now_us = self._clock_us()
-        result = result_of(job, outcome, now_us=now_us, load=self.backlog.load(job.model, now_us))
+        result = result_of(job, outcome, now_us=now_us, load=self._load(job, now_us))
         self._reply(job, result)  # whatever else is to be done about the frame is done behind its reply
         self.metrics.answered(job, now_us, detect_us=outcome.detect_us)
-        self.writer.submit(Entry(far=[far_record(job, result)], to=job.origin, submitted_us=now_us))
-        if self._live_payloads is not None:
+        if job.to_store:
+            self.writer.submit(Entry(far=[far_record(job, result)], to=job.origin, submitted_us=now_us))
+        if self._live_payloads is not None and job.to_store:
             self._live_payloads.offer(job, result.detections, now_us=now_us)
 
     def count_reject(self, reason: RejectReason) -> None:
         self.metrics.frames.labels("rejected").inc()
         self.metrics.rejects.labels(reason.value).inc()
 
-    def _load(self, job: Job) -> Load:
-        return self.backlog.load(job.model, self._clock_us())
+    def _load(self, job: Job, now_us: int) -> Load:
+        return self.backlog.load(job.model, now_us, told=job.id.agent)
 
     def _reply(self, job: Job, message: Result | Reject) -> None:
         if job.origin.send(message):

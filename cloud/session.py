@@ -87,6 +87,11 @@ class WorkerSession:
     def agent(self) -> str:
         return self._name
 
+    @property
+    def live_agent(self) -> str:
+        """Whose frames come on this connection; empty on the bulk lane and before the Hello."""
+        return self.hello.agent if self.hello and self.hello.lane is Lane.LIVE else ""
+
     def send(self, message: ToAgent) -> bool:
         return self.open and self._peer.send(message)
 
@@ -218,7 +223,9 @@ class WorkerSession:
 
     def _reject(self, head: live.FrameHead, reason: RejectReason, text: str, arrived_us: int) -> None:
         self._drop((head.stream, head.seq))
-        load = self._service.backlog.load(self.model, arrived_us) if self.model else Load()
+        load = (
+            self._service.backlog.load(self.model, arrived_us, told=self.live_agent) if self.model else Load()
+        )
         self._service.count_reject(reason)
         self.send(
             live.Reject(

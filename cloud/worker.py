@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cloud.config import LISTENERS, ModelConfig, WorkerConfig
+from cloud.config import LISTENERS, GrpcListenConfig, ModelConfig, WorkerConfig
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
 from cloud.models import ModelSpec
 from cloud.service import Service
+from cloud.simple import SimpleClients
 from cloud.store.records import RecordStore, open_store
 from pipelines.codecs.kinds import CODECS
 from pipelines.detectors.base import Detector
@@ -108,6 +109,7 @@ class Worker:
             streams=config.per_agent.streams,
             frames_in_flight=config.per_agent.frames_in_flight,
             bytes_in_flight=config.per_agent.bytes_in_flight,
+            shrink_above_us=config.per_agent.shrink_above,
             queue_frames=config.queue.max_frames,
             queue_bytes=config.queue.max_bytes,
             message_bytes=config.limits.message,
@@ -154,14 +156,19 @@ class Worker:
         for kind in LISTENERS:
             where: AddressConfig | None = getattr(config.listen, kind.name)
             if where is not None:
-                self._listen(kind, where.address)
+                self._listen(kind, where, self._service)
 
-    def _listen(self, kind: Kind, address: str) -> None:
+    def _listen(self, kind: Kind, where: AddressConfig, service: Service) -> None:
+        own: dict[str, Any] = {}
+        if isinstance(where, GrpcListenConfig):
+            own["simple"] = SimpleClients(service, clock_us=monotonic_us)
+            own["reflection"] = where.reflection
         listener: Listener = kind.resolve()(
-            self._service,
-            address=address,
+            service,
+            address=where.address,
             clock_us=monotonic_us,
             max_message_bytes=self._config.limits.message,
+            **own,
         )
         listener.start()
         self._listeners[kind.name] = listener

@@ -259,11 +259,11 @@ class Agent:
             thread.join()
 
     def _hello(self) -> Hello:
-        return Hello(
+        hello = Hello(
             agent=self.identity.agent,
             run=self.identity.run,
             lane=Lane.LIVE,
             streams=self._streams.infos,
-            model=self._config.far.model,
             software=self._software,
         )
+        return self._config.far.asked_in(hello)

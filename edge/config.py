@@ -5,6 +5,7 @@ Streams and the scheduler are in `edge.blocks`; sources, links and sinks in the 
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -20,6 +21,7 @@ from pipelines.blocks import (
     FilePath,
     MisfitError,
     Name,
+    Sha256,
     Words,
 )
 from pipelines.detectors.kinds import DetectorConfig, at_input
@@ -28,6 +30,7 @@ from pipelines.labels import or_nearest
 from pipelines.listen import HttpConfig
 from pipelines.trackers.kinds import TrackerConfig
 from pipelines.units import Duration, Extent, Fraction, Microseconds, Size, duration, size
+from protos.wire.session import Hello
 
 MAX_STREAMS = 16
 MAX_LINKS = 4
@@ -105,6 +108,23 @@ class FarConfig(Block):
     model: Annotated[str, Field(max_length=64)] = Field(
         "", description="checked at Hello; empty: the worker's default"
     )
+    sha256: Sha256 | None = Field(
+        None, description="of the worker's model file: one with another file is refused; left out: any"
+    )
+    input: Extent | None = Field(
+        None, description="of the worker's model: one that runs at another is refused; left out: any"
+    )
+
+    def asked_in(self, hello: Hello) -> Hello:
+        """`hello` with what is asked of the worker's model."""
+        width_px, height_px = self.input or (0, 0)
+        return replace(
+            hello,
+            model=self.model,
+            model_sha256=self.sha256 or "",
+            input_width_px=width_px,
+            input_height_px=height_px,
+        )
 
 
 class OutboxConfig(Block):

@@ -89,7 +89,8 @@ class FarPort:
         idle = breaker.connected and not breaker.in_budget and not breaker.silent(now_us)
         if idle and (left := self._way.budget.left_bytes(Priority.NORMAL, now_us)) is not None and left <= 0:
             return (True, False, DATA_BUDGET)  # nothing goes, so what pings say of the way is not why
-        return (breaker.connected, breaker.in_budget, self.degraded or breaker.reason)
+        why = self.degraded or ("" if breaker.connected else self._link.unanswered) or breaker.reason
+        return (breaker.connected, breaker.in_budget, why)
 
     @property
     def offloads(self) -> tuple[int, int]:

@@ -134,12 +134,16 @@ class WorkerTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """How busy a worker is: frames waiting, the delay a new frame would meet, and its service quantiles."""
+    """How busy a worker is: frames waiting, the delay a new frame would meet, and its service quantiles.
+
+    `window_frames`: what the agent it is told to may have in flight from now on; 0 = nothing is said about it.
+    """
 
     queue_frames: int = 0
     queue_us: int = 0
     service_p50_us: int = 0
     service_p95_us: int = 0
+    window_frames: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,7 +143,7 @@ class Stream(_message.Message):
     def __init__(self, name: _Optional[str] = ..., width_px: _Optional[int] = ..., height_px: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_min", "protocol_max", "agent", "run", "lane", "streams", "model", "model_sha256", "software")
+    __slots__ = ("protocol_min", "protocol_max", "agent", "run", "lane", "streams", "model", "model_sha256", "software", "input_width_px", "input_height_px")
     PROTOCOL_MIN_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_MAX_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
@@ -153,6 +153,8 @@ class Hello(_message.Message):
     MODEL_FIELD_NUMBER: _ClassVar[int]
     MODEL_SHA256_FIELD_NUMBER: _ClassVar[int]
     SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+    INPUT_WIDTH_PX_FIELD_NUMBER: _ClassVar[int]
+    INPUT_HEIGHT_PX_FIELD_NUMBER: _ClassVar[int]
     protocol_min: int
     protocol_max: int
     agent: str
@@ -162,7 +164,9 @@ class Hello(_message.Message):
     model: str
     model_sha256: str
     software: str
-    def __init__(self, protocol_min: _Optional[int] = ..., protocol_max: _Optional[int] = ..., agent: _Optional[str] = ..., run: _Optional[bytes] = ..., lane: _Optional[_Union[Lane, str]] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ..., model: _Optional[str] = ..., model_sha256: _Optional[str] = ..., software: _Optional[str] = ...) -> None: ...
+    input_width_px: int
+    input_height_px: int
+    def __init__(self, protocol_min: _Optional[int] = ..., protocol_max: _Optional[int] = ..., agent: _Optional[str] = ..., run: _Optional[bytes] = ..., lane: _Optional[_Union[Lane, str]] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ..., model: _Optional[str] = ..., model_sha256: _Optional[str] = ..., software: _Optional[str] = ..., input_width_px: _Optional[int] = ..., input_height_px: _Optional[int] = ...) -> None: ...
 
 class Model(_message.Message):
     __slots__ = ("name", "sha256", "labels", "input_width_px", "input_height_px")
@@ -319,16 +323,18 @@ class Timing(_message.Message):
     def __init__(self, head_mono_us: _Optional[int] = ..., body_mono_us: _Optional[int] = ..., queue_us: _Optional[int] = ..., decode_us: _Optional[int] = ..., batch_wait_us: _Optional[int] = ..., detect_us: _Optional[int] = ..., resident_us: _Optional[int] = ..., batch_frames: _Optional[int] = ...) -> None: ...
 
 class Load(_message.Message):
-    __slots__ = ("queue_frames", "queue_us", "service_p50_us", "service_p95_us")
+    __slots__ = ("queue_frames", "queue_us", "service_p50_us", "service_p95_us", "window_frames")
     QUEUE_FRAMES_FIELD_NUMBER: _ClassVar[int]
     QUEUE_US_FIELD_NUMBER: _ClassVar[int]
     SERVICE_P50_US_FIELD_NUMBER: _ClassVar[int]
     SERVICE_P95_US_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FRAMES_FIELD_NUMBER: _ClassVar[int]
     queue_frames: int
     queue_us: int
     service_p50_us: int
     service_p95_us: int
-    def __init__(self, queue_frames: _Optional[int] = ..., queue_us: _Optional[int] = ..., service_p50_us: _Optional[int] = ..., service_p95_us: _Optional[int] = ...) -> None: ...
+    window_frames: int
+    def __init__(self, queue_frames: _Optional[int] = ..., queue_us: _Optional[int] = ..., service_p50_us: _Optional[int] = ..., service_p95_us: _Optional[int] = ..., window_frames: _Optional[int] = ...) -> None: ...
 
 class Result(_message.Message):
     __slots__ = ("stream", "seq", "detections", "model_sha256", "timing", "load", "model")
@@ -572,3 +578,71 @@ class Error(_message.Message):
     text: str
     retry: bool
     def __init__(self, reason: _Optional[_Union[RejectReason, str]] = ..., text: _Optional[str] = ..., retry: _Optional[bool] = ...) -> None: ...
+
+class InferRequest(_message.Message):
+    __slots__ = ("data", "codec", "width_px", "height_px", "bits", "channels", "model", "model_sha256", "budget_us", "source_width_px", "source_height_px", "agent", "run", "stream", "seq")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    CODEC_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_PX_FIELD_NUMBER: _ClassVar[int]
+    HEIGHT_PX_FIELD_NUMBER: _ClassVar[int]
+    BITS_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_SHA256_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_US_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_WIDTH_PX_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_HEIGHT_PX_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    codec: str
+    width_px: int
+    height_px: int
+    bits: int
+    channels: int
+    model: str
+    model_sha256: str
+    budget_us: int
+    source_width_px: int
+    source_height_px: int
+    agent: str
+    run: bytes
+    stream: str
+    seq: int
+    def __init__(self, data: _Optional[bytes] = ..., codec: _Optional[str] = ..., width_px: _Optional[int] = ..., height_px: _Optional[int] = ..., bits: _Optional[int] = ..., channels: _Optional[int] = ..., model: _Optional[str] = ..., model_sha256: _Optional[str] = ..., budget_us: _Optional[int] = ..., source_width_px: _Optional[int] = ..., source_height_px: _Optional[int] = ..., agent: _Optional[str] = ..., run: _Optional[bytes] = ..., stream: _Optional[str] = ..., seq: _Optional[int] = ...) -> None: ...
+
+class Box(_message.Message):
+    __slots__ = ("x1_px", "y1_px", "x2_px", "y2_px", "score", "class_id", "label")
+    X1_PX_FIELD_NUMBER: _ClassVar[int]
+    Y1_PX_FIELD_NUMBER: _ClassVar[int]
+    X2_PX_FIELD_NUMBER: _ClassVar[int]
+    Y2_PX_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    CLASS_ID_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    x1_px: float
+    y1_px: float
+    x2_px: float
+    y2_px: float
+    score: float
+    class_id: int
+    label: str
+    def __init__(self, x1_px: _Optional[float] = ..., y1_px: _Optional[float] = ..., x2_px: _Optional[float] = ..., y2_px: _Optional[float] = ..., score: _Optional[float] = ..., class_id: _Optional[int] = ..., label: _Optional[str] = ...) -> None: ...
+
+class InferReply(_message.Message):
+    __slots__ = ("boxes", "model", "model_sha256", "timing", "load", "kept")
+    BOXES_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_SHA256_FIELD_NUMBER: _ClassVar[int]
+    TIMING_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    boxes: _containers.RepeatedCompositeFieldContainer[Box]
+    model: str
+    model_sha256: str
+    timing: Timing
+    load: Load
+    kept: bool
+    def __init__(self, boxes: _Optional[_Iterable[_Union[Box, _Mapping]]] = ..., model: _Optional[str] = ..., model_sha256: _Optional[str] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., kept: _Optional[bool] = ...) -> None: ...

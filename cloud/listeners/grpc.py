@@ -1,4 +1,4 @@
-"""The gRPC listener: one bidirectional stream per agent lane, a session of the service for each, and health.
+"""The gRPC listener: one bidirectional stream per agent lane, a session of the service for each; `Infer` and health.
 
 It only moves messages: a stream's reading thread hands each to its session, gRPC's own thread sends what the
 session's peer has queued. What cannot be read is answered with an error and the stream kept; a peer that takes
@@ -17,9 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from cloud.listeners.base import STOP_WITHIN_S, ServedEndpoint
-from cloud.listeners.grpc_health import HealthCalls
+from cloud.listeners.grpc_health import MOST_CHECKS, HealthCalls
+from cloud.listeners.grpc_infer import MOST_CALLS
+from cloud.listeners.grpc_methods import SimpleMethods
 from cloud.listeners.grpc_peer import GrpcPeer
 from cloud.listeners.hearing import hear
+from cloud.simple import SimpleClients
 from cloud.threads import dead, left_after
 from pipelines.errors import ConfigError
 from protos.endpoint import Session
@@ -42,7 +45,8 @@ _GRACE_S = 0.5  # for replies under way
 
 
 class GrpcListener:
-    """`address` is `host:port`, port 0 for any; after `start` it is the bound `grpc://host:port`."""
+    """`address` is `host:port`, port 0 for any; after `start` it is the bound `grpc://host:port`. `simple` None: there is
+    no `Infer`. `reflection`: clients may list what there is; ConfigError where its extra is missing."""
 
     def __init__(
         self,
@@ -54,6 +58,8 @@ class GrpcListener:
         max_queued: int = 256,
         max_peers: int = 1024,
         silent_us: int = 15_000_000,
+        simple: SimpleClients | None = None,
+        reflection: bool = False,
     ) -> None:
         self._endpoint = endpoint
         self._wanted = address
@@ -71,9 +77,13 @@ class GrpcListener:
         self._leaving: list[GrpcPeer] = []
         self._stopped: threading.Event | None = None
         self._stopping = threading.Event()
-        self._health = HealthCalls(endpoint.not_ready)
+        self._health = HealthCalls(endpoint.not_ready, clock_us=clock_us, silent_us=silent_us)
         self._server: Any = None
-        self._pool = ThreadPoolExecutor(max_peers + _SPARE_THREADS, thread_name_prefix="nearfar-grpc-send")
+        self._methods = SimpleMethods(
+            simple, reflection=reflection, clock_us=clock_us, refused=self._refuse, silent_us=silent_us
+        )
+        threads = max_peers + _SPARE_THREADS + MOST_CALLS + MOST_CHECKS
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="nearfar-grpc-send")
         self._watch = threading.Thread(target=self._look, name="nearfar-grpc-listener", daemon=True)
 
     @property
@@ -92,6 +102,7 @@ class GrpcListener:
             handlers=[
                 _Calls({path: self._handler(lane) for lane, path in envelope.METHODS.items()}),
                 _Calls(self._health.handlers()),
+                _Calls(self._methods.handlers),
                 _Unknown(self._refuse),
             ],
             options=(
@@ -216,6 +227,7 @@ class GrpcListener:
     def _look_once(self) -> None:
         self._health.look()
         now_us = self._clock_us()
+        self._methods.look(now_us)
         for peer in self._current():
             if now_us - peer.heard_us > self._silent_us:
                 peer.cancel()

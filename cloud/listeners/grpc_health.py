@@ -4,22 +4,34 @@ Known under "" and under the service's own name; `Check` and `Watch` as every he
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2  # type: ignore[import-untyped]
 
+from cloud.listeners.grpc_single import SingleRequests
 from protos.wire import envelope
 
+HEALTH = str(health.SERVICE_NAME)
 MOST_WATCHERS = 8  # each holds a thread of the server's pool
+MOST_CHECKS = 256  # at a time; each takes no time once its request has come
+_REQUEST_WITHIN_US = (
+    2_000_000  # of a few bytes: who watches over a worker must not find its places taken by strangers
+)
 
 
 class HealthCalls:
     """`not_ready` gives the reasons against new work; `look` tells those who watch of a change."""
 
-    def __init__(self, not_ready: Callable[[], Sequence[str]]) -> None:
+    def __init__(
+        self, not_ready: Callable[[], Sequence[str]], *, clock_us: Callable[[], int], silent_us: int
+    ) -> None:
         self._not_ready = not_ready
+        self._clock_us = clock_us
+        self._requests = SingleRequests(
+            most=MOST_CHECKS, silent_us=min(silent_us, _REQUEST_WITHIN_US), clock_us=clock_us
+        )
         self._places = threading.Semaphore(MOST_WATCHERS)
         self._lock = threading.Lock()
         self._serving: bool | None = None
@@ -32,11 +44,12 @@ class HealthCalls:
         asked = health_pb2.HealthCheckRequest.FromString
         path = f"/{health.SERVICE_NAME}"
         return {
-            f"{path}/Check": grpc.unary_unary_rpc_method_handler(self._check, asked, status),
-            f"{path}/Watch": grpc.unary_stream_rpc_method_handler(self._watch, asked, status),
+            f"{path}/Check": grpc.stream_unary_rpc_method_handler(self._check, asked, status),
+            f"{path}/Watch": grpc.stream_stream_rpc_method_handler(self._watch, asked, status),
         }
 
     def look(self) -> None:
+        self._requests.look(self._clock_us())
         serving = not self._not_ready()
         with self._lock:
             if serving is self._serving:
@@ -50,15 +63,21 @@ class HealthCalls:
         """NOT_SERVING from now on."""
         self._servicer.enter_graceful_shutdown()
 
-    def _check(self, request: Any, context: grpc.ServicerContext) -> Any:
-        self.look()
-        return self._servicer.Check(request, context)
+    def _check(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+        with self._requests.place() as there:
+            if there:
+                asked = self._requests.take(requests, context, none=health_pb2.HealthCheckRequest())
+                self.look()
+                return self._servicer.Check(asked, context)
+        words = f"{MOST_CHECKS} clients check this worker's health already; come back"
+        return context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, words)
 
-    def _watch(self, request: Any, context: grpc.ServicerContext) -> Any:
+    def _watch(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
         if not self._places.acquire(blocking=False):
             words = f"{MOST_WATCHERS} clients watch this worker's health already; ask Check instead"
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, words)
         if not context.add_callback(self._places.release):
             self._places.release()
+        asked = self._requests.take(requests, context, none=health_pb2.HealthCheckRequest())
         self.look()
-        return self._servicer.Watch(request, context)
+        return self._servicer.Watch(asked, context)

@@ -112,6 +112,11 @@ class Link(Protocol):
         ...
 
     @property
+    def unanswered(self) -> str:
+        """Why the last attempt at the live lane found no worker that welcomed us; empty while one does."""
+        ...
+
+    @property
     def too_large(self) -> int:
         """Sends refused because the worker takes no message of that size."""
         ...

@@ -33,6 +33,11 @@ class DrivenLink(ABC):
         return self._driver.attempts
 
     @property
+    def unanswered(self) -> str:
+        """Why the last attempt at the live lane found no worker that welcomed us; empty while one does."""
+        return self._driver.unanswered
+
+    @property
     def too_large(self) -> int:
         """Sends refused because the worker takes no message of that size."""
         return self._driver.too_large

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
-from edge.links.base import Deliver, LinkEvent, Sent
+from edge.links.base import Connected, Deliver, LinkEvent, Sent
 from edge.links.lane import Close, Decision, Greet, LaneMachine, Open, Reply, State, Tell
 from protos.wire.messages import ToAgent, ToWorker
 from protos.wire.session import Goodbye, Hello, Lane
@@ -64,6 +64,7 @@ class Driver(Generic[C]):
         self.connections: dict[int, C] = {}
         self.too_large = 0
         self.attempts = 0
+        self.unanswered = ""
         numbers = itertools.count(1)
         self._lanes = {lane: LaneMachine(lane, numbers, several=several) for lane in Lane}
         self._name = name
@@ -188,9 +189,13 @@ class Driver(Generic[C]):
                     self.connections[number].control(message)
                 case Close(number, reason):
                     log.debug("link %s: %s connection %d ends: %s", self._name, lane, number, reason)
+                    if lane is Lane.LIVE and self._lanes[lane].current is None:
+                        self.unanswered = reason
                     if number in self.connections:  # else it could not be started
                         self._forget(self.connections[number])
                 case Tell(event):
+                    if isinstance(event, Connected) and lane is Lane.LIVE:
+                        self.unanswered = ""
                     self.tell(event)
 
     def _open(self, lane: Lane, number: int) -> None:
@@ -221,5 +226,5 @@ class Driver(Generic[C]):
 def _on(lane: Lane, hello: Hello) -> Hello:
     """What is said on one lane: records need no model, so a worker that lacks the wanted one takes them all the same."""
     if lane is Lane.BULK:
-        return replace(hello, lane=lane, model="", model_sha256="")
+        return replace(hello, lane=lane, model="", model_sha256="", input_width_px=0, input_height_px=0)
     return replace(hello, lane=lane)

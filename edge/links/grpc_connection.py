@@ -226,4 +226,6 @@ def _words(error: Any) -> str:
     """`unavailable: failed to connect …`: what a stream raises is the call itself, with its code and words; of a page of
     them, which some servers send, the beginning."""
     said = str(error.details()).partition("\n")[0]
-    return f"{error.code().name.lower().replace('_', ' ')}: {said[:_MOST_WORDS]}"
+    words = f"{error.code().name.lower().replace('_', ' ')}: {said[:_MOST_WORDS]}"
+    # A server of another kind answers so; also one of ours that is too old to have this lane.
+    return f"what answers there is no nearfar worker ({words})" if words.startswith("unimpl") else words

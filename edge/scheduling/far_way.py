@@ -4,6 +4,7 @@ Owns the frames under way on the link. Bytes out never exceed the worker's windo
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from edge.scheduling.breaker import Breaker
 from edge.scheduling.data_budget import DataBudget
@@ -179,6 +180,8 @@ class FarWay:
 
     def heard(self, load: Load, now_us: int, *, of_a_frame: bool) -> None:
         """The worker answered; a frame that came back did not vanish."""
+        if load.window_frames:
+            self._credit = replace(self._credit, frames=load.window_frames)
         self.link.observe_load(load, now_us)
         self.breaker.heard(now_us)
         if of_a_frame:

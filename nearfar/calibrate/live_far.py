@@ -149,11 +149,10 @@ def live_far(config: PipelineConfig, name: str) -> Iterator[LiveFar]:
         run=new_run(),
         lane=Lane.LIVE,
         streams=(StreamInfo(name=_STREAM, width_px=0, height_px=0),),
-        model=config.far.model,
         software="nearfar calibrate",
     )
     try:
-        link.start(hello, events.put)
+        link.start(config.far.asked_in(hello), events.put)
         yield LiveFar(link, _welcome(events, name, url), events)
     finally:
         link.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from cloud.config import LISTENERS, WorkerConfig, load_worker
+from cloud.config import LISTENERS, REFLECTION, WorkerConfig, load_worker
 from cloud.store.kinds import STORES
 from edge.capture.kinds import SOURCES
 from edge.config import PipelineConfig, load_pipeline
@@ -94,6 +94,8 @@ def _worker_kinds(config: WorkerConfig) -> Iterator[tuple[str, Kind]]:
     for listener in LISTENERS:
         if getattr(config.listen, listener.name) is not None:
             yield f"listen.{listener.name}", listener
+    if config.listen.grpc is not None and config.listen.grpc.reflection:
+        yield "listen.grpc.reflection", REFLECTION
     for name, model in config.models.items():
         yield f"models.{name}.detector", DETECTORS[model.detector.kind]
     yield "store.url", STORES[config.store.kind]

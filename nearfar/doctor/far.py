@@ -93,11 +93,10 @@ def visit(config: PipelineConfig, url: str, *, agent: str) -> Iterator[Visit]:
         lane=Lane.LIVE,
         # Sizes matter for boxes only, and none will come.
         streams=tuple(StreamInfo(name=name, width_px=640, height_px=360) for name in config.streams),
-        model=config.far.model,
         software="nearfar doctor",
     )
     try:
-        link.start(hello, made.deliver)
+        link.start(config.far.asked_in(hello), made.deliver)
         yield made
     finally:
         link.close()
@@ -153,6 +152,8 @@ def _refusal(config: PipelineConfig, refused: Refused) -> Iterator[Finding]:
             yield ok("hello", words="the worker answers this agent")
             wanted = f"far.model {config.far.model}" if config.far.model else "its default model"
             advice = "name a model it has in far.model, or add it to the worker"
+            if config.far.sha256 or config.far.input:
+                advice += "; where only its file or its input differs, mend far.sha256 or far.input"
             yield fail("model", words=f"{wanted}: {text}", advice=advice)
         case RejectReason.VERSION:
             yield fail("hello", words=text, advice="install the same version of nearfar on both sides")

@@ -132,7 +132,7 @@ class FarSide:
                 nonce,
                 resident_us=0,
                 load=load,
-                credit=self._worker.credit,
+                credit=self._worker.window(load),
                 now_us=self._clock.now_us,
             )
         )

@@ -5,7 +5,7 @@ runs earliest deadline first, is not started once expired, and a started run fin
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cloud.scheduling.admission import PayloadLimits, QueueState, judge
 from cloud.scheduling.credits import Credits, Loan
@@ -20,6 +20,7 @@ from protos.wire.session import Credit, RejectReason
 SWEEP_EVERY_US = 50_000
 SERVICE_SAMPLES = 200
 AGENT = "simulated"
+MODEL = "simulated"
 LIMITS = PayloadLimits(message_bytes=16 << 20, pixels=64 << 20, decompressed_bytes=256 << 20)
 
 
@@ -57,11 +58,11 @@ class WorkerModel:
     ) -> None:
         self._clock = clock
         self._service_us = service_us
-        self.credit = credit
+        self._credit = credit
         self._max_frames = max_frames
         self._max_bytes = max_bytes
         self._queue: EdfQueue[Job] = EdfQueue()
-        self._credits = Credits(frames=credit.frames, size_bytes=credit.bytes)
+        self._credits = Credits(frames=credit.frames, size_bytes=credit.bytes, models=(MODEL,))
         self._credits.reset(AGENT)
         self._jobs: dict[Key, Job] = {}
         self._waiting_frames = 0
@@ -75,14 +76,24 @@ class WorkerModel:
     def welcome(self) -> Credit:
         """A Hello starts the window afresh."""
         self._credits.reset(AGENT)
-        return self.credit
+        return self.window(self.load())
+
+    def window(self, load: Load) -> Credit:
+        """What an agent that is told `load` may have in flight."""
+        return replace(self._credit, frames=load.window_frames)
 
     def load(self) -> Load:
+        """As it is told to the agent, with its window."""
+        queue_us = self._queue_us(None)
+        window_frames = self._credits.tell(
+            AGENT, MODEL, queue_us=queue_us, service_us=self._p50_us, now_us=self._clock.now_us
+        )
         return Load(
             queue_frames=self._waiting_frames,
-            queue_us=self._queue_us(None),
+            queue_us=queue_us,
             service_p50_us=self._p50_us,
             service_p95_us=self._p95_us,
+            window_frames=window_frames,
         )
 
     def head(self, key: Key, head: FrameHead, *, replied: Replied, rejected: Rejected) -> bool:
@@ -105,7 +116,7 @@ class WorkerModel:
             rejected(refusal.reason, self.load())
             return False
         size_bytes = head.encoding.body_bytes
-        loan = self._credits.take(AGENT, size_bytes)
+        loan = self._credits.take(AGENT, size_bytes, now_us)
         if loan is None:
             rejected(RejectReason.OVER_CREDIT, self.load())
             return False

@@ -18,6 +18,8 @@ METHODS = {
     Lane.BULK: f"/{SERVICE}/{_SERVICE.methods_by_name['Bulk'].name}",
 }
 """The path of each lane's call: a bidirectional stream of ToWorker and ToAgent."""
+INFER = f"/{SERVICE}/{_SERVICE.methods_by_name['Infer'].name}"
+"""The path of the call that simple clients make: one `protos.wire.infer` request, one reply."""
 OVERHEAD_BYTES = 1024
 """Most that an envelope and a frame's head add to a payload."""
 

@@ -31,6 +31,8 @@ def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWork
                 model=m.model,
                 model_sha256=m.model_sha256,
                 software=m.software,
+                input_width_px=m.input_width_px,
+                input_height_px=m.input_height_px,
             )
         case "welcome":
             return session.Welcome(

@@ -28,6 +28,8 @@ def encode(message: ToWorker | ToAgent) -> Message:
                 model=message.model,
                 model_sha256=message.model_sha256,
                 software=message.software,
+                input_width_px=message.input_width_px,
+                input_height_px=message.input_height_px,
             )
         case session.Welcome():
             return pb.Welcome(

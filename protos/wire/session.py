@@ -45,6 +45,8 @@ class StreamInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
+    """Empty `model` and `model_sha256`, and an input of 0 × 0, take what the worker has."""
+
     agent: str
     run: bytes
     lane: Lane
@@ -52,6 +54,8 @@ class Hello:
     model: str = ""
     model_sha256: str = ""
     software: str = ""
+    input_width_px: int = 0
+    input_height_px: int = 0
     protocol_min: int = PROTOCOL_VERSION
     protocol_max: int = PROTOCOL_VERSION
 

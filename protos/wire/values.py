@@ -177,6 +177,7 @@ def load_to(value: Load) -> pb.Load:
         queue_us=value.queue_us,
         service_p50_us=value.service_p50_us,
         service_p95_us=value.service_p95_us,
+        window_frames=value.window_frames,
     )
 
 
@@ -186,6 +187,7 @@ def load_from(message: pb.Load) -> Load:
         queue_us=message.queue_us,
         service_p50_us=message.service_p50_us,
         service_p95_us=message.service_p95_us,
+        window_frames=message.window_frames,
     )
 
 

@@ -269,7 +269,7 @@ class World(Ledger):
         timing = WorkerTiming(
             head_mono_us=head_us, body_mono_us=body_us, detect_us=worker_us, resident_us=worker_us
         )
-        load = Load(service_p50_us=worker_us, service_p95_us=worker_us)
+        load = Load(service_p50_us=worker_us, service_p95_us=worker_us, window_frames=wire.window_frames)
         self.at(
             body_us + worker_us + rtt_us // 2,
             lambda: self.scheduler.result(key, link=link, timing=timing, load=load, now_us=self.now_us),

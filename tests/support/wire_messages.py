@@ -48,7 +48,9 @@ encodings = st.builds(
     channels=st.integers(1, 4),
     body_bytes=u64,
 )
-loads = st.builds(Load, queue_frames=u32, queue_us=i64, service_p50_us=i64, service_p95_us=i64)
+loads = st.builds(
+    Load, queue_frames=u32, queue_us=i64, service_p50_us=i64, service_p95_us=i64, window_frames=u32
+)
 credits_ = st.builds(session.Credit, frames=u32, bytes=u64)
 timings = st.builds(
     WorkerTiming, **{f.name: u32 if f.name == "batch_frames" else i64 for f in fields_of(WorkerTiming)}
@@ -116,6 +118,8 @@ to_worker: dict[type, st.SearchStrategy[Any]] = {
         model=words,
         model_sha256=words,
         software=words,
+        input_width_px=u32,
+        input_height_px=u32,
         protocol_min=u32,
         protocol_max=u32,
     ),

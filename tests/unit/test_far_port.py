@@ -186,3 +186,11 @@ def test_a_link_that_may_send_no_frame_gives_its_data_budget_as_the_reason(house
     way.budget.spend(1000, NOW_US)
     way.breaker.frames_vanish(NOW_US)
     assert house.port.state == (True, False, "data budget used up")
+
+
+def test_while_no_worker_was_ever_there_the_state_says_what_the_last_attempt_met() -> None:
+    link: Any = SimpleNamespace(name=LINK, unanswered="what answers there is no nearfar worker")
+    house = House(link=link)
+    assert house.port.state == (False, False, "what answers there is no nearfar worker")
+    link.unanswered = ""
+    assert house.port.state[2] != ""

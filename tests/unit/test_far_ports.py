@@ -36,6 +36,7 @@ class Wire:
     fresh: int = 0
     too_large: int = 0
     bad_messages: int = 0
+    unanswered: str = ""
     bytes_out: int = 0
 
     def send(self, *messages: Any, lane: Lane = Lane.LIVE) -> Sent:

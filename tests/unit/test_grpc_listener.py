@@ -1,7 +1,8 @@
 """What only the gRPC listener can promise: health for whoever asks, and words for every end."""
 
+import queue
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import grpc
@@ -59,7 +60,7 @@ def test_a_message_over_the_limit_ends_its_stream_with_words_and_leaves_the_othe
 def test_a_method_nobody_has_is_answered_and_counted(worker: GrpcWorker) -> None:
     _, listener = worker
     with channel_to(listener) as channel:
-        wrong: Any = channel.unary_unary("/nearfar.v1.Inference/Infer", None, None)
+        wrong: Any = channel.unary_unary("/nearfar.v1.Inference/Nothing", None, None)
         with pytest.raises(grpc.RpcError) as caught:
             wrong(b"", timeout=5)
     code: Any = caught.value
@@ -135,3 +136,26 @@ def test_more_watchers_than_there_are_places_are_refused_and_agents_still_served
             wire.wait(Connected, 2)
         for one in watchers:
             one.cancel()
+
+
+def test_calls_that_never_ask_are_ended_and_neither_agents_nor_probes_miss_them(worker: GrpcWorker) -> None:
+    """A stranger opens calls of one request by the hundred, and sends none."""
+    _, listener = worker
+    never: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    with ExitStack() as stack:
+        calls = []
+        for _ in range(8):
+            options = (("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1))
+            target = listener.address.removeprefix("grpc://")
+            channel = stack.enter_context(grpc.insecure_channel(target, options=options))
+            check: Any = channel.stream_unary("/grpc.health.v1.Health/Check", None, None)
+            calls += [check.future(iter(never.get, None), timeout=60) for _ in range(14)]
+        with channel_to(listener) as channel:
+            assert health_of(channel) == SERVING
+        with closing(GrpcSpeaker(listener.address)) as gateway:
+            gateway.send(HELLO)
+            assert isinstance(gateway.receive(), Welcome)
+        errors: list[Any] = [call.exception(30) for call in calls]
+        for _ in calls:
+            never.put(None)  # lets the client's own threads go
+        assert {error.code() for error in errors} == {grpc.StatusCode.CANCELLED}
