@@ -11,8 +11,9 @@ SLOW = Residual(300.0 * MS, 1.0, 20 * MS)
 
 
 def forecast(*residuals, unanswered=(), waiting_bytes=0, bytes_per_us=1.0):
+    extra_us, stretch, worker_us, weights = zip(*residuals, strict=True)
     return Forecast(
-        Past(tuple(zip(*residuals, strict=True))),
+        Past((extra_us, stretch, worker_us, weights)),
         rtt_us=20 * MS,
         bytes_per_us=bytes_per_us,
         unanswered=unanswered,
