@@ -1,7 +1,7 @@
 """Payloads on their way to the cloud: what is offered, what of it is wanted, and how far each has gone.
 
-One offer at a time, in the order the store gives; of it one payload after the other, in pieces, at most two pieces on
-their way. What the worker has already is acknowledged without a piece. After a lost connection or a silence everything
+One offer at a time, in the order the store gives; of it one payload after the other, in pieces, PIECES_IN_FLIGHT at
+most on their way. What the worker has already is acknowledged without a piece. After a lost connection or a silence everything
 is offered anew, and the worker says from where each goes on. Nothing here touches the network or knows a clock.
 """
 
@@ -19,7 +19,7 @@ from protos.wire.bulk import BulkBatch, Chunk, Have, Need
 log = logging.getLogger(__name__)
 
 OFFERED = 16
-PIECES_IN_FLIGHT = 2
+PIECES_IN_FLIGHT = 12
 PIECE_OVERHEAD_BYTES = 64
 OFFER_BYTES = 192  # of each payload in a Have
 WITHIN_US = 2_000_000
@@ -41,7 +41,7 @@ class PayloadUplink:
         self._haves = 0
         self._offer: PayloadOffer | None = None
         self._numbers: OrderedDict[Key, int] = OrderedDict()
-        self._pieces: dict[int, tuple[int, int]] = {}  # batch → when it was sent, and its size
+        self._pieces: set[int] = set()  # batches that are not acknowledged
         self._heard_us = 0  # when something last came or went for the present offer
         self._within_us = WITHIN_US
         self._not_before_us = 0
@@ -87,13 +87,11 @@ class PayloadUplink:
             if self._offer is not None:
                 self._offer.settle(number)
 
-    def acked_batch(self, batch: int, now_us: int) -> tuple[int, int] | None:
-        """A piece is written down: its size in bytes, and the µs that took; None if it was none of these."""
-        piece = self._pieces.pop(batch, None)
-        if piece is None:
-            return None
-        self._heard(now_us)
-        return piece[1], now_us - piece[0]
+    def acked_batch(self, batch: int, now_us: int) -> None:
+        """A piece is written down, if it was one."""
+        if batch in self._pieces:
+            self._pieces.discard(batch)
+            self._heard(now_us)
 
     def dropped(self, batch: int, now_us: int) -> None:
         """The link could not hand a piece to the network: the worker is asked where to go on."""
@@ -163,7 +161,7 @@ class PayloadUplink:
         if isinstance(message, Have):
             return OFFER_BYTES * len(message.payloads)
         (chunk,) = message.chunks
-        self._pieces[message.batch] = (now_us, len(chunk.data) + PIECE_OVERHEAD_BYTES)
+        self._pieces.add(message.batch)
         if self._offer is not None and self._offer.have == chunk.have:
             self._offer.begun.add(chunk.index)
             self._offer.at[chunk.index] = chunk.offset_bytes + len(chunk.data)

@@ -85,7 +85,7 @@ def test_two_frames_of_one_content_are_sent_once(house: House) -> None:
 
 def test_what_matters_more_goes_before_what_was_offered_first(house: House) -> None:
     for seq in (1, 2, 3):
-        house.keep(payload(seq, size=20_000, priority=0))
+        house.keep(payload(seq, size=1_000_000, priority=0))
     house.connect()
     step(house)
     step(house)
