@@ -44,6 +44,7 @@ class BulkRate:
         self.tried = False
         self._met: tuple[float, int] | None = None  # the rate that met a queue, and when
         self._best = MinWindow(BEST_SPAN_US)  # of what was acknowledged in a round, with its sign turned
+        self._least_us = FAR_BEYOND_US  # later than the quickest, of the round's chunks the least
         self._restart(now_us)
 
     def sent(self, size_bytes: int) -> None:

@@ -1,10 +1,11 @@
 """When backfill may go, and how much of it: below live traffic, never starved.
 
 Sans-IO; times are µs of the monotonic clock. Backfill depends on reachability, not on the round-trip band.
-In budget a chunk goes while nothing of the live lane is in flight or its queueing is at most 10 ms, at a rate that
-rises while nothing queues (`edge.outbox.bulk_rate`); over budget, where no live frame is sent, it takes at most 80 % of
-the goodput (`edge.outbox.goodput`). What is on its way is bounded by rate × round trip. Whatever the link does, a small
-chunk goes every 5 s while the worker can be reached. Payloads are paused besides while they cost far answers.
+In budget a chunk goes while nothing of the live lane is in flight or its queueing is at most 10 ms more than without
+chunks, at a rate that rises while nothing queues (`edge.outbox.bulk_rate`), out of the way of the next frame
+(`edge.outbox.live_rhythm`). Over budget, where no live frame is sent, it takes at most 80 % of the goodput
+(`edge.outbox.goodput`). What is on its way is bounded by rate × round trip. Whatever the link does, a small chunk goes
+every 5 s while the worker can be reached. Payloads are paused besides while they cost far answers.
 """
 
 from collections import deque
@@ -17,6 +18,11 @@ from edge.outbox.pause import PauseRule
 SHARE = 0.8
 LOOKS = 4  # at the live lane, in which it queues each time: one frame behind one chunk is no queue
 QUEUEING_US = 10_000
+USUAL_AT_MOST_US = (
+    30_000  # what round trips vary by without any chunk, a radio link's say, is no queue of ours
+)
+USUAL_WEIGHT = 0.2
+SILENT_US = 150_000
 AT_LEAST_EVERY_US = 5_000_000
 SMALL_BYTES = 4096
 LARGE_BYTES = 64 * 1024
@@ -40,6 +46,7 @@ class Pacing:
         self._live_bytes_per_s = 0.0
         self._queueing_us: deque[int] = deque(maxlen=LOOKS)
         self._least_queueing_us = 0
+        self._usual_us = 0.0  # of that, without chunks on their way
         self._rtt_us = 0
         self._observed_us: int | None = None
         self._free_us = 0  # when what was sent will have crossed at our share
@@ -79,6 +86,7 @@ class Pacing:
         self._least_queueing_us = min(self._queueing_us)
         if self._over_budget and not over_budget and self._goodput.bytes_per_s:
             self._rate.begin(SHARE * self._goodput.bytes_per_s, now_us)
+        self._learn_usual(now_us)
         self._in_flight_bytes = in_flight_bytes
         self._over_budget = over_budget
         self._live_bytes_per_s = bytes_per_s
@@ -86,7 +94,7 @@ class Pacing:
         self._observed_us = now_us
         if bytes_per_s > 0 and not (self._rate.tried or self._goodput.bytes_per_s):
             self._rate.bytes_per_s = SHARE * bytes_per_s
-        if self._goodput.out_bytes and not over_budget and self._least_queueing_us > QUEUEING_US:
+        if self._goodput.out_bytes and not over_budget and self._queues:
             self._rate.queued(now_us, round_us=self._goodput.base_us(now_us))
 
     def observe_far(self, *, offloaded: int, far: int, now_us: int) -> None:
@@ -165,6 +173,16 @@ class Pacing:
 
     # -- inside -------------------------------------------------------------------------------------------
 
+    @property
+    def _queues(self) -> bool:
+        return self._least_queueing_us > QUEUEING_US + self._usual_us
+
+    def _learn_usual(self, now_us: int) -> None:
+        silent = self._last_us is None or now_us - self._last_us >= SILENT_US
+        if self._least_queueing_us < self._usual_us or (silent and not self._goodput.out_bytes):
+            seen_us = min(self._least_queueing_us, USUAL_AT_MOST_US)
+            self._usual_us += USUAL_WEIGHT * (seen_us - self._usual_us)
+
     def _bytes_per_s(self, now_us: int) -> float:
         """What the bulk lane may send."""
         if self._beside_live(now_us):
@@ -203,4 +221,4 @@ class Pacing:
     def _idle(self, now_us: int) -> bool:
         if not self._live(now_us):
             return True
-        return self._over_budget or self._in_flight_bytes == 0 or self._least_queueing_us <= QUEUEING_US
+        return self._over_budget or self._in_flight_bytes == 0 or not self._queues

@@ -18,14 +18,14 @@ from protos.wire.bulk import BulkBatch, Chunk, Have, Need
 
 log = logging.getLogger(__name__)
 
-OFFERED = 16
+OFFERED_AT_MOST = 64  # a worker answers no more at once
 PIECES_IN_FLIGHT = 12
 PIECE_OVERHEAD_BYTES = 64
 OFFER_BYTES = 192  # of each payload in a Have
 WITHIN_US = 2_000_000
 WITHIN_AT_MOST_US = 60_000_000
 DAMAGED_AT_MOST = 3
-REMEMBERED = 4 * OFFERED
+REMEMBERED = 4 * OFFERED_AT_MOST
 _READ_BYTES = 1 << 16
 
 Message = Have | BulkBatch
@@ -149,7 +149,7 @@ class PayloadUplink:
         if self._offer is not None and self._offer.finished:
             self._offer = None
         if self._offer is None:
-            return self._new_offer(now_us)
+            return self._new_offer(allowance_bytes, now_us)
         if not self._offer.answered or len(self._pieces) >= PIECES_IN_FLIGHT:
             return None
         size_bytes = max(1, min(allowance_bytes, message_bytes) - PIECE_OVERHEAD_BYTES)
@@ -195,11 +195,12 @@ class PayloadUplink:
         self._offer = None
         self._pieces.clear()
 
-    def _new_offer(self, now_us: int) -> Have | None:
+    def _new_offer(self, allowance_bytes: int, now_us: int) -> Have | None:
         if now_us < self._not_before_us:
             return None
+        limit = min(OFFERED_AT_MOST, max(1, allowance_bytes // OFFER_BYTES))
         offered: list[StoredPayload] = []
-        for payload in self._store.payloads(limit=OFFERED, exclude=self.gone):
+        for payload in self._store.payloads(limit=limit, exclude=self.gone):
             if payload.size_bytes > self._payload_bytes:
                 self.refused.add(payload.number)
                 self._say(
