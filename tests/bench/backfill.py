@@ -8,6 +8,7 @@ worker at 15 fps, in virtual time. With `--netlab PROFILE` (root and ../shared) 
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -29,8 +30,8 @@ from tests.support.rig import Rig, rig
 RATE_MBIT = 8.0
 RTT_MS = 30.0
 FPS = 30
-ROUNDS = 6
-FRAMES = 870
+ROUNDS = 5
+FRAMES = 1090
 WARM_UP_S = 2
 COST_POINTS = 1.0
 SHARE = 0.5
@@ -93,11 +94,11 @@ def over_netlab(root: Path, link: Any) -> Iterator[Rig]:
         made.close()
 
 
-def one_run(root: Path, frames: int, batch: Batch | None, *, rate_mbit: float, link: Any = None) -> Run:
-    """A run of `frames`; its on-time far answers and what went up."""
+def one_run(root: Path, frames: int, filled: Path | None, *, link: Any = None) -> Run:
+    """A run of `frames` that begins with a copy of the state `filled`; its on-time far answers and what went up."""
     root.mkdir()
-    if batch is not None:
-        fill(root / "gateway", int(rate_mbit * 1e6 / 8 * (frames / FPS + 10)), batch)
+    if filled is not None:
+        shutil.copytree(filled, root / "gateway")
     with over_relay(root) if link is None else over_netlab(root, link) as made:
         made.options["worker_extra"] = KEEPS.format(root=root)
         made.start_worker()
@@ -188,11 +189,15 @@ def beside(
 ) -> None:
     """Runs in turn, so that whatever else the machine does meets all alike."""
     found: dict[str, list[Run]] = {name: [] for name in BACKLOGS}
+    filled: dict[str, Path | None] = {"nothing": None}
+    for name, batch in BACKLOGS.items():
+        if batch is not None:
+            filled[name] = folder / name
+            fill(folder / name, int(rate_mbit * 1e6 / 8 * (frames / FPS + 3)), batch)
     for number in range(rounds):
-        for name, batch in BACKLOGS.items():
-            found[name].append(
-                one_run(folder / f"{number}-{name}", frames, batch, rate_mbit=rate_mbit, link=link)
-            )
+        for name in BACKLOGS:
+            found[name].append(one_run(folder / f"{number}-{name}", frames, filled[name], link=link))
+            shutil.rmtree(folder / f"{number}-{name}")
     report.figures["runs"] = {name: [r.as_dict() for r in runs] for name, runs in found.items()}
     for name in ("pictures", "records"):
         figures = compared(found["nothing"], found[name], rate_mbit=rate_mbit)
