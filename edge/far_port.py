@@ -158,6 +158,8 @@ class FarPort:
                 action.key, f"link {sent.value}", self._clock_us(), link=action.link
             )
         pending.sent_over[action.link] = sent_us
+        if self._bulk.current == self.name:
+            self._outbox.live_sent(sent_us)
         pending.p_on_time = action.p
         self._counters.offloaded += 1
         self._counters.payload_bytes += len(payload)

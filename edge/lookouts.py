@@ -67,6 +67,7 @@ class Lookouts:
                     over_budget=not sight.in_budget,
                     bytes_per_s=sight.bytes_per_us * 1e6,
                     queueing_us=sight.queueing_us,
+                    rtt_us=sight.rtt_min_us,
                     offloaded=offloaded,
                     far=far,
                 )

@@ -77,6 +77,7 @@ class Backfill:
         """The link could not hand an accepted batch to the network."""
         self._uplink.dissolve(batch)
         self.payloads.dropped(batch, now_us)
+        self.pacing.lost(batch)
         self._not_before_us = now_us + SEND_AGAIN_US
 
     def acked(self, ack: Ack, now_us: int) -> list[Key]:
@@ -84,8 +85,8 @@ class Backfill:
         uncommitted: list[Key] = []
         self.payloads.acked(ack.payloads, now_us)
         for batch in ack.batches:
-            if (piece := self.payloads.acked_batch(batch, now_us)) is not None:
-                self.pacing.crossed(*piece)
+            self.pacing.acked(batch, now_us)
+            self.payloads.acked_batch(batch, now_us)
             carried = self._uplink.acked(batch)
             if carried is None:
                 continue
@@ -174,6 +175,7 @@ class Backfill:
         Retryable when the store cannot be read.
         """
         if self._uplink.dissolve_overdue(now_us) | self.payloads.overdue(now_us):
+            self.pacing.lost_all()
             self._on_overdue()
         if not self.pacing.connected:
             return None
@@ -202,7 +204,7 @@ class Backfill:
                 self._not_before_us = now_us + SEND_AGAIN_US
                 break
             size_bytes = self.payloads.sent(message, now_us)
-            self.pacing.sent(size_bytes, now_us)
+            self.pacing.sent(size_bytes, now_us, batch=getattr(message, "batch", None))
             self.pacing.pause.sent(now_us)
             self.bytes_sent += size_bytes
         return self._not_before_us
@@ -252,7 +254,7 @@ class Backfill:
     def _send_one(self, allowance_bytes: int, now_us: int, *, store_fails: bool) -> bool:
         """Build a batch and hand it to the link; False if there was none to build or the link did not take it."""
         most = BATCH_RECORDS
-        max_bytes = min(allowance_bytes, LARGE_BYTES)
+        max_bytes = int(min(allowance_bytes, LARGE_BYTES) / self._uplink.packed)
         if self._limits is not None:
             most = min(most, self._limits.batch_records)
             room = min(self._limits.decompressed_bytes, self._limits.message_bytes - MESSAGE_SLACK_BYTES)
@@ -277,7 +279,7 @@ class Backfill:
         if self._send(batch) is not Sent.ACCEPTED:
             return False
         self._uplink.sent(carried)
-        self.pacing.sent(carried.wire_bytes, now_us)
+        self.pacing.sent(carried.wire_bytes, now_us, batch=batch.batch)
         self.batches_sent += 1
         self.bytes_sent += carried.wire_bytes
         return True

@@ -1,7 +1,7 @@
 """Payloads on their way to the cloud: what is offered, what of it is wanted, and how far each has gone.
 
-One offer at a time, in the order the store gives; of it one payload after the other, in pieces, at most two pieces on
-their way. What the worker has already is acknowledged without a piece. After a lost connection or a silence everything
+One offer at a time, in the order the store gives; of it one payload after the other, in pieces, PIECES_IN_FLIGHT at
+most on their way. What the worker has already is acknowledged without a piece. After a lost connection or a silence everything
 is offered anew, and the worker says from where each goes on. Nothing here touches the network or knows a clock.
 """
 
@@ -18,14 +18,14 @@ from protos.wire.bulk import BulkBatch, Chunk, Have, Need
 
 log = logging.getLogger(__name__)
 
-OFFERED = 16
-PIECES_IN_FLIGHT = 2
+OFFERED_AT_MOST = 64  # a worker answers no more at once
+PIECES_IN_FLIGHT = 12
 PIECE_OVERHEAD_BYTES = 64
 OFFER_BYTES = 192  # of each payload in a Have
 WITHIN_US = 2_000_000
 WITHIN_AT_MOST_US = 60_000_000
 DAMAGED_AT_MOST = 3
-REMEMBERED = 4 * OFFERED
+REMEMBERED = 4 * OFFERED_AT_MOST
 _READ_BYTES = 1 << 16
 
 Message = Have | BulkBatch
@@ -41,7 +41,7 @@ class PayloadUplink:
         self._haves = 0
         self._offer: PayloadOffer | None = None
         self._numbers: OrderedDict[Key, int] = OrderedDict()
-        self._pieces: dict[int, tuple[int, int]] = {}  # batch → when it was sent, and its size
+        self._pieces: set[int] = set()  # batches that are not acknowledged
         self._heard_us = 0  # when something last came or went for the present offer
         self._within_us = WITHIN_US
         self._not_before_us = 0
@@ -87,13 +87,11 @@ class PayloadUplink:
             if self._offer is not None:
                 self._offer.settle(number)
 
-    def acked_batch(self, batch: int, now_us: int) -> tuple[int, int] | None:
-        """A piece is written down: its size in bytes, and the µs that took; None if it was none of these."""
-        piece = self._pieces.pop(batch, None)
-        if piece is None:
-            return None
-        self._heard(now_us)
-        return piece[1], now_us - piece[0]
+    def acked_batch(self, batch: int, now_us: int) -> None:
+        """A piece is written down, if it was one."""
+        if batch in self._pieces:
+            self._pieces.discard(batch)
+            self._heard(now_us)
 
     def dropped(self, batch: int, now_us: int) -> None:
         """The link could not hand a piece to the network: the worker is asked where to go on."""
@@ -151,7 +149,7 @@ class PayloadUplink:
         if self._offer is not None and self._offer.finished:
             self._offer = None
         if self._offer is None:
-            return self._new_offer(now_us)
+            return self._new_offer(allowance_bytes, now_us)
         if not self._offer.answered or len(self._pieces) >= PIECES_IN_FLIGHT:
             return None
         size_bytes = max(1, min(allowance_bytes, message_bytes) - PIECE_OVERHEAD_BYTES)
@@ -163,7 +161,7 @@ class PayloadUplink:
         if isinstance(message, Have):
             return OFFER_BYTES * len(message.payloads)
         (chunk,) = message.chunks
-        self._pieces[message.batch] = (now_us, len(chunk.data) + PIECE_OVERHEAD_BYTES)
+        self._pieces.add(message.batch)
         if self._offer is not None and self._offer.have == chunk.have:
             self._offer.begun.add(chunk.index)
             self._offer.at[chunk.index] = chunk.offset_bytes + len(chunk.data)
@@ -197,11 +195,12 @@ class PayloadUplink:
         self._offer = None
         self._pieces.clear()
 
-    def _new_offer(self, now_us: int) -> Have | None:
+    def _new_offer(self, allowance_bytes: int, now_us: int) -> Have | None:
         if now_us < self._not_before_us:
             return None
+        limit = min(OFFERED_AT_MOST, max(1, allowance_bytes // OFFER_BYTES))
         offered: list[StoredPayload] = []
-        for payload in self._store.payloads(limit=OFFERED, exclude=self.gone):
+        for payload in self._store.payloads(limit=limit, exclude=self.gone):
             if payload.size_bytes > self._payload_bytes:
                 self.refused.add(payload.number)
                 self._say(

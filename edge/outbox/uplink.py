@@ -1,9 +1,9 @@
 """Batches on their way to the cloud: what each carries, until the worker says that it is committed.
 
-At most IN_FLIGHT are in flight, so that a round trip and a commit in the cloud do not hold up the next: how much goes is
-the pacing's to say. One that is not acknowledged in time, or whose connection is gone, is dissolved: its
-records may be sent again under a new number. An acknowledgement of a dissolved batch that comes late still
-counts, for it names exactly the rows that the batch carried.
+At most IN_FLIGHT are in flight, so that a round trip and a commit in the cloud do not hold up the next, and fewer than the
+worker lets wait: how much goes is the pacing's to say. One that is not acknowledged in time, or whose connection is
+gone, is dissolved: its records may be sent again under a new number. An acknowledgement of a dissolved batch that comes
+late still counts, for it names exactly the rows that the batch carried.
 """
 
 from collections import OrderedDict
@@ -15,10 +15,12 @@ from pipelines.result import Record
 from protos.wire import records as wire_records
 from protos.wire.bulk import BulkBatch
 
-IN_FLIGHT = 8
+IN_FLIGHT = 12
 ACK_WITHIN_US = 2_000_000
 ACK_WITHIN_AT_MOST_US = 16_000_000
 REMEMBERED = 64
+LEAST_PACKED = 0.2
+PACKED_WEIGHT = 0.2
 GAP_WIRE_BYTES = 64
 
 
@@ -35,9 +37,11 @@ class Carried:
 
 
 class Uplink:
-    """Owned by the writer's thread. Nothing here touches the network."""
+    """Owned by the writer's thread. Nothing here touches the network. `packed` is what is left of a byte of records when
+    they are packed, as it was of late."""
 
     def __init__(self) -> None:
+        self.packed = 1.0
         self._last_batch = 0
         self._in_flight: OrderedDict[int, Carried] = OrderedDict()
         self._dissolved: OrderedDict[int, Carried] = OrderedDict()
@@ -72,6 +76,8 @@ class Uplink:
         number = self.number()
         aged = [*stored.values(), *(with_age(record, age_us) for record, age_us in memory.values())]
         packed, size = wire_records.pack(aged) if aged else (b"", 0)
+        if size:
+            self.packed += PACKED_WEIGHT * (min(1.0, max(LEAST_PACKED, len(packed) / size)) - self.packed)
         batch = BulkBatch(
             batch=number,
             records_zstd=packed,

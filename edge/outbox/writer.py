@@ -181,6 +181,10 @@ class OutboxWriter:
             )
         )
 
+    def live_sent(self, sent_us: int) -> None:
+        """A frame left on the link that carries the backfill: chunks keep out of the way of the next."""
+        self._post(lambda keeper, _: keeper.backfill.pacing.live_sent(sent_us), hurry=False)
+
     def observe_live(
         self,
         *,
@@ -188,10 +192,11 @@ class OutboxWriter:
         over_budget: bool,
         bytes_per_s: float,
         queueing_us: int,
+        rtt_us: int = 0,
         offloaded: int = 0,
         far: int = 0,
     ) -> None:
-        """How the live lane does; about every 50 ms. `offloaded`, `far`: frames sent and far answers given so far."""
+        """How the live lane does; about every 50 ms. `rtt_us`: the least round trip. `offloaded`, `far`: frames sent and far answers given so far."""
 
         def observe(keeper: Keeper, now_us: int) -> None:
             pacing = keeper.backfill.pacing
@@ -200,9 +205,10 @@ class OutboxWriter:
                 over_budget=over_budget,
                 bytes_per_s=bytes_per_s,
                 queueing_us=queueing_us,
+                rtt_us=rtt_us,
                 now_us=now_us,
             )
-            pacing.pause.observe(offloaded=offloaded, far=far, now_us=now_us)
+            pacing.observe_far(offloaded=offloaded, far=far, now_us=now_us)
 
         self._post(observe, hurry=False)
 

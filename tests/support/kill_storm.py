@@ -59,8 +59,14 @@ class Outcome:
 
     @property
     def unexplained(self) -> set[Identity]:
-        """Records of frames nobody saw answered, whose agent was not on its way out with them when it was killed."""
-        return set(self.records) - {identity for _, identity in self.seen} - self.interrupted
+        """Records of frames nobody saw answered, whose agent was not on its way out with them when it was killed: an
+        answer given near is committed first and told then, so those after the last that was told may be such."""
+        told: dict[tuple[str, str], int] = {}
+        for by, (run, stream, seq) in self.seen:
+            if by.startswith("n"):
+                told[run, stream] = max(seq, told.get((run, stream), 0))
+        unseen = set(self.records) - {identity for _, identity in self.seen} - self.interrupted
+        return {(run, stream, seq) for run, stream, seq in unseen if seq <= told.get((run, stream), 0)}
 
     def as_dict(self) -> dict[str, Any]:
         by = Counter(name for name, _ in self.seen)

@@ -61,6 +61,7 @@ class House:
         self.acked: list[Ack] = []
         self.orders: list[tuple[Any, Any]] = []
         self.live: list[dict[str, Any]] = []
+        self.left: list[int] = []
         around: Any = SimpleNamespace(
             offloaded=0,
             answered=Counter(),
@@ -68,6 +69,7 @@ class House:
             acked_live=self.acked.append,
             acked_bulk=self.acked.append,
             reachable=lambda **_: None,
+            live_sent=self.left.append,
             observe_live=lambda **seen: self.live.append(seen),
             model_in=lambda welcome: welcome.models[0],
             use_model=lambda _: None,
@@ -233,3 +235,15 @@ def test_the_pacing_of_the_backfill_follows_the_link_that_carries_it() -> None:
     house.ports.happened("lte", Disconnected(Lane.BULK, 1, "reset"))
     house.ports.look(NOW_US + 60_000)
     assert len(house.live) == 1, "nobody is paced while nothing can go"
+
+
+def test_the_pacing_hears_of_frames_on_the_link_that_carries_the_backfill_and_of_no_other() -> None:
+    house = House()
+    house.connect("cable", "lte")
+    other = "lte" if house.bulk.current == "cable" else "cable"
+    house.ports.act(actions.Encode(KEY, 0))
+    house.ports.act(actions.SendFrame(KEY, other, 50_000, probe=False))
+    assert house.left == []
+    assert house.bulk.current is not None
+    house.ports.act(actions.SendFrame(KEY, house.bulk.current, 50_000, probe=False))
+    assert house.left == [NOW_US]

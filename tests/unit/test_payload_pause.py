@@ -55,18 +55,18 @@ def test_each_further_fall_pauses_longer() -> None:
     assert pauses[-1] > 3 * pauses[0]
 
 
-def test_while_no_live_frame_tells_the_bandwidth_what_crossed_does() -> None:
-    pacing = reachable()
-    observe(pacing, START, bytes_per_s=0)
-    before = pacing.allowance_bytes(START)
-    for _ in range(8):
-        pacing.crossed(50_000, 10_000)
-    assert pacing.allowance_bytes(START) > 3 * before
-    observe(pacing, START, bytes_per_s=1e6)
-    assert pacing.allowance_bytes(START) == 16_000
-    pacing.reachable(connected=True, now_us=START)
-    observe(pacing, START, bytes_per_s=0)
-    assert pacing.allowance_bytes(START) == before
+def test_payloads_that_cost_far_answers_slow_the_lane_down() -> None:
+    pacing, counts = reachable(), [0, 0]
+    now_us, before = START, pacing.allowance_bytes(START)
+    while now_us >= pacing.pause.until_us:
+        now_us += SECOND // 15
+        counts[0] += 1
+        counts[1] += counts[0] % 2
+        observe(pacing, now_us)
+        before = pacing.allowance_bytes(now_us)
+        pacing.pause.sent(now_us)
+        pacing.observe_far(offloaded=counts[0], far=counts[1], now_us=now_us)
+    assert SMALL_BYTES < pacing.allowance_bytes(now_us) < before
 
 
 def test_a_pause_holds_payloads_back_and_not_results() -> None:

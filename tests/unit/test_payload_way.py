@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from edge.outbox.pacing import SMALL_BYTES
 from edge.outbox.payload import PayloadEntry
+from edge.outbox.payload_uplink import OFFER_BYTES, OFFERED_AT_MOST, PIECES_IN_FLIGHT
 from edge.outbox.sqlite import SqliteOutbox
 from pipelines.errors import Retryable
 from protos.wire.bulk import Have
@@ -85,7 +87,7 @@ def test_two_frames_of_one_content_are_sent_once(house: House) -> None:
 
 def test_what_matters_more_goes_before_what_was_offered_first(house: House) -> None:
     for seq in (1, 2, 3):
-        house.keep(payload(seq, size=20_000, priority=0))
+        house.keep(payload(seq, size=1_000_000, priority=0))
     house.connect()
     step(house)
     step(house)
@@ -97,6 +99,34 @@ def test_what_matters_more_goes_before_what_was_offered_first(house: House) -> N
         order += [seq for seq in (1, 2, 3, 9) if house.in_cloud(seq) and seq not in order]
     assert order[:2] == [1, 9]
     assert set(order) == {1, 2, 3, 9}
+
+
+@pytest.mark.parametrize(
+    ("bytes_per_s", "offered"), [(1e5, SMALL_BYTES // OFFER_BYTES), (1e8, OFFERED_AT_MOST)]
+)
+def test_an_offer_is_no_larger_than_any_other_chunk(house: House, bytes_per_s: float, offered: int) -> None:
+    for seq in range(1, 101):
+        house.keep(payload(seq, size=1000 + seq))
+    house.keeper.backfill.pacing.observe(
+        in_flight_bytes=0, over_budget=False, bytes_per_s=bytes_per_s, queueing_us=0, now_us=house.now_us
+    )
+    house.connect()
+    house.turn()
+    assert [len(have.payloads) for have in haves(house)] == [offered]
+    house.settle()
+    assert {seq for seq in house.kept if house.in_cloud(seq)} == set(range(1, 101))
+
+
+def test_several_pieces_are_under_way_and_no_more_than_a_worker_lets_wait(house: House) -> None:
+    house.keep(payload(1, size=4_000_000))
+    house.connect()
+    for _ in range(3):
+        step(house)
+    for _ in range(20):
+        house.turn(10_000)
+    assert 1 < len(house.up) <= PIECES_IN_FLIGHT
+    house.settle()
+    assert house.in_cloud(1) == house.kept[1].data
 
 
 def test_a_payload_damaged_on_the_gateway_is_set_aside_and_counted(house: House) -> None:
