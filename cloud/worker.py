@@ -1,6 +1,7 @@
 """A worker process, built from its configuration: store, service, listeners.
 
     WorkerConfig ─→ record store ─→ Service ←─ ZeroMQ and gRPC listeners
+                                       └─→ engine processes, where the file asks for some
 
 `start` either leaves everything running or nothing; `drain` finishes what was admitted, commits and
 acknowledges it, and closes all of it within the time given.
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cloud.config import LISTENERS, ModelConfig, WorkerConfig
+from cloud.engine.engines import Engines
+from cloud.engine.of_worker import engines_of, show_engines
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
@@ -46,6 +49,7 @@ class Worker:
         self._store: RecordStore | None = None
         self._service: Service | None = None
         self._keeping: Keeping | None = None
+        self._engines: Engines | None = None
         self._listeners: dict[str, Listener] = {}
         self.left_behind: list[str] = []
 
@@ -57,13 +61,14 @@ class Worker:
             raise
 
     def ready_fields(self) -> dict[str, Any]:
-        """What the ready line says: bound addresses and the store."""
+        """What the ready line says: bound addresses, the store, and engine processes if there are any."""
         assert self._store is not None  # noqa: S101 - called after start
         fields = {
             "name": self._config.name,
             **{name: listener.address for name, listener in self._listeners.items()},
             "store": self._store.url,
             "store_id": self._store.store_id,
+            "engines": None if self._engines is None else self._engines.pids(),
         }
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -72,9 +77,16 @@ class Worker:
         service = self._service
         if service is None:
             return ["it is not running"]
-        return service.not_ready() + [
-            words for listener in tuple(self._listeners.values()) for words in listener.trouble
-        ]
+        reasons, engines = service.not_ready(), self._engines
+        if engines is not None:
+            trouble = engines.trouble()
+            reasons += trouble if reasons or len(trouble) == self._config.processes else []
+        return reasons + [words for listener in tuple(self._listeners.values()) for words in listener.trouble]
+
+    def degraded(self) -> list[str]:
+        """What does not work while others do its work, in words. From any thread, at any time."""
+        engines = self._engines
+        return [] if engines is None else engines.trouble()
 
     def metrics_text(self) -> bytes:
         """As Prometheus reads it; empty before the service is made and after it has ended."""
@@ -100,6 +112,9 @@ class Worker:
 
     def _start(self) -> None:
         config = self._config
+        self._engines = engines_of(config)
+        if self._engines is not None:
+            self._engines.start()  # first: they load while the store is opened
         self._store = _opened(config.store.url)
         codecs = {codec.name: codec for codec in (kind.resolve()() for kind in CODECS)}
         limits = ServiceLimits(
@@ -118,7 +133,7 @@ class Worker:
             config.store, self._store, limits=limits, codecs=codecs, clock_us=monotonic_us, unix_us=_unix_us
         )
         self._service = Service(
-            models=[_spec(name, model) for name, model in config.models.items()],
+            models=[self._spec(name, model) for name, model in config.models.items()],
             default_model=config.default_model,
             codecs=codecs,
             store=self._store,
@@ -136,6 +151,7 @@ class Worker:
         self._service.start()
         self._keeping.start()
         self._keeping.show(metrics)
+        show_engines(metrics.registry, lambda: [] if self._engines is None else self._engines.states())
         metrics.counter(
             "nearfar_worker_refused_messages",
             "Messages that could not be read, or came from one connection too many.",
@@ -161,8 +177,20 @@ class Worker:
         listener.start()
         self._listeners[kind.name] = listener
 
+    def _spec(self, name: str, model: ModelConfig) -> ModelSpec:
+        engines = self._engines
+        return ModelSpec(
+            name=name,
+            build=_builder(model) if engines is None else lambda: engines.build(name),
+            instances=model.instances * max(1, self._config.processes),
+            warm_up=model.warm_up,
+            sha256=model.sha256,
+        )
+
     def _close(self, within_s: float = 1.0) -> None:
         until_s = time.monotonic() + max(within_s, _LAST_WORDS_S)
+        if self._engines is not None:
+            self._engines.stop()  # what still runs in them ends now, and so do the threads that wait for it
         if self._service is not None:
             self._service.stop(max(0.0, until_s - _LAST_WORDS_S - time.monotonic()))
             self.left_behind += self._service.left_behind
@@ -177,7 +205,7 @@ class Worker:
             log.warning("left behind at the end: %s", ", ".join(self.left_behind))
         if self._store is not None and not self.left_behind:  # else somebody may still write
             self._store.close()
-        self._service = self._store = self._keeping = None
+        self._service = self._store = self._keeping = self._engines = None
         self._listeners = {}
 
 
@@ -195,16 +223,6 @@ def _opened(url: str) -> RecordStore:
                 log.warning("%s; waiting up to %.0f s for it", error, _SERVER_WITHIN_S)
             said = True
             time.sleep(_SERVER_STEP_S)
-
-
-def _spec(name: str, model: ModelConfig) -> ModelSpec:
-    return ModelSpec(
-        name=name,
-        build=_builder(model),
-        instances=model.instances,
-        warm_up=model.warm_up,
-        sha256=model.sha256,
-    )
 
 
 def _builder(model: ModelConfig) -> Callable[[], Detector]:

@@ -12,8 +12,14 @@ from nearfar.cli import file_kind, options
 @click.command(name="cloud")
 @click.argument("worker", required=False, type=click.Path(path_type=Path))
 @options.overrides
+@click.option(
+    "--processes",
+    type=click.IntRange(0, 64),
+    metavar="N",
+    help="Run the models in N engine processes; the same as --set processes=N.",
+)
 @click.option("--log-level", default="warning", show_default=True, type=click.Choice(process.LOG_LEVELS))
-def command(worker: Path | None, overrides: tuple[str, ...], log_level: str) -> None:
+def command(worker: Path | None, overrides: tuple[str, ...], processes: int | None, log_level: str) -> None:
     """Serve the models of WORKER to agents and keep one record per frame.
 
     Prints one JSON `ready` line with the bound addresses and runs until SIGTERM. Then it admits nothing more,
@@ -30,12 +36,15 @@ def command(worker: Path | None, overrides: tuple[str, ...], log_level: str) -> 
     from pipelines import runtime  # noqa: PLC0415
 
     runtime.tune()
+    if processes is not None:
+        overrides = (*overrides, f"processes={processes}")
     config = load_worker(worker, overrides)
     running = Worker(config)
     with serving(
         config.listen.http,
         key="listen.http.address",
         not_ready=running.not_ready,
+        degraded=running.degraded,
         metrics=running.metrics_text,
     ) as http:
         try:
