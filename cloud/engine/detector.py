@@ -126,6 +126,7 @@ class EngineDetector:
                 process.kill(words)
                 raise self._break(f"engine {process.number} {words}") from None
             except GoneError:
+                process.gone.set()  # we may be the first to know
                 raise self._break(f"engine {process.number} {process.cause()}") from None
             except BrokenMessageError as error:
                 process.kill(f"said what no engine says, and was killed: {error}")

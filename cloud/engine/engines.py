@@ -121,6 +121,7 @@ class Engines:
         try:
             loaded = process.slots[slot].wait_loaded(self._start_within_us / 1e6)
         except GoneError:
+            process.gone.set()
             raise Fatal(
                 f"engine {process.number} {process.cause()} while it was loading model {model}"
             ) from None
@@ -134,6 +135,7 @@ class Engines:
         with self._lock:
             known = self._known.setdefault(model, loaded.sha256)
         if known != loaded.sha256:
+            process.slots[slot].loaded = None  # looked at again the next time
             raise ConfigError(
                 f"models.{model}: the file has sha256 {loaded.sha256}, and had {known} when this worker started; "
                 "put that file back, or restart the worker"

@@ -127,9 +127,10 @@ class EngineProcess:
             self.control.send(Message(Say.CANCEL, 0, pack_cancel(slot, run)))
 
     def kill(self, why: str) -> None:
-        """End it now, whatever it does; `why` is what people read."""
+        """End it now, whatever it does; `why` is what people read. Nobody gets it to run in any more."""
         if not self.gone.is_set() and not self._ended_by:
             self._ended_by = why
+        self.gone.set()
         self._popen.kill()
 
     def cause(self, within_s: float = _CAUSE_WITHIN_S) -> str:

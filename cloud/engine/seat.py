@@ -60,6 +60,8 @@ class Seat:
     def _words(self, condition: Condition, now_us: int) -> str:
         if condition is Condition.READY:
             return ""
+        if self.process is not None and condition is Condition.ENDED:
+            return f"{self.process.cause(0)}; it is starting again"  # the keeper has yet to hear of it
         if not self.cause:
             return "is starting"
         if self.stopped:
