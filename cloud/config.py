@@ -201,7 +201,7 @@ class WorkerConfig(Block):
             raise MisfitError((("default_model",), f"several models are served: name one of {names}"))
         if self.default_model not in self.models:
             raise MisfitError((("default_model",), f"no such model; there is {names}"))
-        if self.engine.model_fields_set and not self.processes:
+        if self.engine != EngineConfig() and not self.processes:
             raise MisfitError(
                 (("engine",), "there are no engine processes: write processes: 1 or more, or leave it out")
             )

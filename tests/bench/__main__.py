@@ -20,6 +20,7 @@ BENCHMARKS = (
     "transport",
     "camera",
     "postprocess",
+    "engine",
     "tracker",
     "socket_sink",
     "queue_sink",

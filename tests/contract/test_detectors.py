@@ -4,6 +4,7 @@ import hashlib
 import threading
 import time
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import psutil
@@ -53,7 +54,7 @@ def build(kind, folder, *, slow=False, **settings):
             WRITERS[kind](path, slow_layers=8 if slow else 0)
         values = {"model": str(path), "input": "384x384" if slow else "64x64", **EXTRA.get(kind, {})}
     block = DETECTORS[kind].config
-    config = block.model_validate({"kind": kind, **values, **settings})
+    config: Any = block.model_validate({"kind": kind, **values, **settings})
     if not elsewhere:
         return DETECTORS.build(config)
     recipe = Recipe.of("far", config, instances=1, threads=1, warm_up=False)
