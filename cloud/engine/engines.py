@@ -67,13 +67,13 @@ class Engines:
         self._keeper.start()
 
     def stop(self) -> None:
-        """End every engine, within a second or by force; whoever waits for one is told. Idempotent."""
+        """End every engine, within a second; whoever waits for one is told. Idempotent."""
         self._keeper.stop()
 
     def build(self, model: str) -> EngineDetector:
         """The detector of a free place of `model`, once it is loaded there; waits for an engine that starts again.
 
-        Raises what loading it raises, Fatal when the engine ended over it, Retryable when engines are being stopped.
+        Raises what loading it raises, Fatal when the engine ended over it or cannot be started, Retryable when engines are being stopped.
         """
         place = self._claim(model)
         try:

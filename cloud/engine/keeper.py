@@ -15,11 +15,12 @@ from cloud.engine.messages import BrokenMessageError, Say
 from cloud.engine.process import EngineProcess
 from cloud.engine.recipe import Recipe
 from cloud.engine.seat import EngineState, Seat
-from pipelines.errors import NearfarError, Retryable
+from pipelines.errors import Fatal, NearfarError, Retryable
 
 log = logging.getLogger(__name__)
 
 _REAP_WITHIN_S = 1.0
+_AGAIN_S = 0.5
 _END_WITHIN_US = 1_000_000
 
 
@@ -60,17 +61,22 @@ class Keeper:
             return self._seats[number].running
 
     def wait_running(self, number: int) -> EngineProcess:
-        """The same, waiting for it to be started again. Raises Retryable when engines are being stopped."""
+        """The same, waiting for it to be started again. Raises Fatal when it cannot be started, Retryable when engines are
+        being stopped."""
+        seat = self._seats[number]
         with self._changed:
+            failures = seat.failures
             while not self._stopping:
-                process = self._seats[number].running
+                process = seat.running
                 if process is not None:
                     return process
+                if seat.failures > failures:
+                    raise Fatal(f"engine {number} {seat.cause}")
                 self._changed.wait()
         raise Retryable("the engines are being stopped")
 
     def stop(self) -> None:
-        """End every engine, within a second or by force; whoever waits for one is told. Idempotent."""
+        """End every engine, within a second; whoever waits for one is told. Idempotent."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -91,6 +97,8 @@ class Keeper:
                             self._listen(key.data, watch)
                 except Exception:
                     log.exception("the engines could not be looked after, and are looked at again")
+                    with self._changed:
+                        self._changed.wait_for(lambda: self._stopping, _AGAIN_S)
             self._end_all()
         self._close_bell()
 
@@ -112,7 +120,8 @@ class Keeper:
                     log_level=log.getEffectiveLevel(),
                 )
             except NearfarError as error:
-                self._ended(seat, str(error), ready_us=0)
+                seat.failures += 1
+                self._ended(seat, f"cannot be started: {error}", ready_us=0)
                 continue
             watch.register(process.control, selectors.EVENT_READ, seat)
             with self._changed:
@@ -153,8 +162,7 @@ class Keeper:
         processes = [seat.process for seat in self._seats if seat.process is not None]
         until_us = self._clock_us() + _END_WITHIN_US
         for process in processes:
-            process.gone.set()
-            process.control.hang_up()  # all at once: the waits below overlap
+            process.kill("was stopped")  # all at once: the waits below overlap
         for process in processes:
             process.end(max(0, until_us - self._clock_us()) / 1e6)
         with self._changed:

@@ -4,8 +4,10 @@ It inherits the descriptors of its channels and memories and nothing else: no li
 Standard output belongs to the front's ready line, so what a model prints there goes to standard error.
 """
 
+import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +28,8 @@ from cloud.engine.messages import (
 )
 from cloud.engine.recipe import EngineStart, Recipe, SlotStart, pack_start
 from pipelines.errors import Fatal, NearfarError
+
+log = logging.getLogger(__name__)
 
 _CAUSE_WITHIN_S = 0.02
 _END_WITHIN_S = 1.0
@@ -86,11 +90,15 @@ class EngineProcess:
         self._ended_by = ""
         self.slots: list[Slot] = []
         starts: list[SlotStart] = []
-        self.control, line = Channel.pair()
-        theirs, files = [line], list[int]()
+        theirs, files = list[socket.socket](), list[int]()
+        self._channels: list[Channel] = []
         try:
+            self.control, line = Channel.pair()
+            self._channels.append(self.control)
+            theirs.append(line)
             for recipe in (r for r in recipes for _ in range(r.instances)):
                 channel, line = Channel.pair()
+                self._channels.append(channel)
                 theirs.append(line)
                 memory, file = SharedMemory.create(memory_bytes)
                 files.append(file)
@@ -100,7 +108,8 @@ class EngineProcess:
                 )
             self._popen = _spawn(theirs[0].fileno(), [*(s.fileno() for s in theirs), *files])
         except OSError as error:
-            self._close_channels()
+            for channel in self._channels:
+                channel.close()
             raise Fatal(f"no engine process could be started: {error.strerror}") from error
         finally:
             for line in theirs:
@@ -142,21 +151,19 @@ class EngineProcess:
         return self._ended_by or _words(code)
 
     def end(self, within_s: float = _END_WITHIN_S) -> None:
-        """Hang up, wait for its end, or kill it; give back what was shared with it. Call once."""
-        self.gone.set()
-        for channel in (self.control, *(slot.channel for slot in self.slots)):
+        """End it, as there is nothing it would have to finish, and give back what was shared with it. Call once.
+
+        Only a process inside the kernel, on a dead disk say, can outlast it: that one ends when the disk lets it.
+        """
+        self.kill("was stopped")
+        for channel in self._channels:
             channel.hang_up()
         try:
             self._popen.wait(within_s)
         except subprocess.TimeoutExpired:
-            self._popen.kill()
-            self._popen.wait()
-        self._close_channels()
-
-    def _close_channels(self) -> None:
+            log.warning("engine %d (process %d) does not end, though it was killed", self.number, self.pid)
         self.control.close()
         for slot in self.slots:
-            slot.channel.hang_up()
             with slot.using:  # whoever waited for a run has been told
                 slot.channel.close()
                 slot.memory.close()

@@ -28,12 +28,13 @@ class EngineState:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Seat:
-    """Not thread-safe: the keeper's lock is held. Times in µs of its clock."""
+    """Not thread-safe: the keeper's lock is held. Times in µs of its clock. `failures`: starts that gave no process."""
 
     number: int
     process: EngineProcess | None = None
     due_us: int = 0
     starts: int = 0
+    failures: int = 0
     delay: RestartDelay = field(default_factory=RestartDelay)
     cause: str = ""
     stopped: bool = False

@@ -113,14 +113,14 @@ class SlotServer:
 
     def _run(self, message: Message) -> Message:
         try:
-            found = self._detect(self._detector, message)
+            body = pack_found(self._detect(self._detector, message))
         except BrokenMessageError:
             raise
         except Exception as error:
             if not isinstance(error, Rejected):
                 log.debug("a run of model %s failed", self._recipe.model, exc_info=True)
             return Message(Say.FAILED, message.run, pack_error(error))
-        return Message(Say.FOUND, message.run, pack_found(found))
+        return Message(Say.FOUND, message.run, body)
 
     def _detect(self, detector: Detector | None, message: Message) -> list[Detections]:
         if detector is None:

@@ -54,7 +54,7 @@ def test_a_worker_says_which_engines_it_has_and_shows_them(start):
     worker = start("processes=2")
     pids = worker.ready["engines"]
     assert sorted(pids) == sorted(p.pid for p in engine_processes(worker.process.pid))
-    eventually(lambda: page(worker, "/readyz") == "ready\n", 20.0)
+    eventually(lambda: page(worker, "/readyz") == "ready\n", 60.0)
     shown = page(worker, "/metrics")
     for engine, pid in enumerate(pids):
         assert f'nearfar_worker_engine_info{{engine="{engine}",pid="{pid}",state="ready"}} 1.0' in shown
@@ -63,7 +63,7 @@ def test_a_worker_says_which_engines_it_has_and_shows_them(start):
     os.kill(pids[0], signal.SIGKILL)
     words = eventually(lambda: p if (p := page(worker, "/readyz")) != "ready\n" else "")
     assert words.startswith("ready, degraded: engine 0 was killed (SIGKILL)")
-    eventually(lambda: page(worker, "/readyz") == "ready\n", 20.0)
+    eventually(lambda: page(worker, "/readyz") == "ready\n", 60.0)
     assert 'nearfar_worker_engine_restarts_total{engine="0"} 1.0' in page(worker, "/metrics")
     os.kill(pids[1], signal.SIGKILL)
     assert worker.terminate() == 0
@@ -71,11 +71,11 @@ def test_a_worker_says_which_engines_it_has_and_shows_them(start):
 
 def test_a_worker_whose_only_engine_is_gone_is_not_ready_and_says_why(start):
     worker = start("processes=1")
-    eventually(lambda: page(worker, "/readyz") == "ready\n", 20.0)
+    eventually(lambda: page(worker, "/readyz") == "ready\n", 60.0)
     os.kill(worker.ready["engines"][0], signal.SIGKILL)
     words = eventually(lambda: p if (p := page(worker, "/readyz")) != "ready\n" else "")
     assert words.startswith("503 engine 0 was killed (SIGKILL)")
-    eventually(lambda: page(worker, "/readyz") == "ready\n", 20.0)
+    eventually(lambda: page(worker, "/readyz") == "ready\n", 60.0)
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["running", "stopped"])
@@ -160,7 +160,7 @@ def test_an_agent_falls_back_near_while_the_engine_of_its_worker_is_away_and_com
             engine.kill()
             near = r.wait_answers("near", 3, after=before)
             assert all(a["on_time"] for a in near)
-            r.wait_far_on_time(after=len(r.answers), within_s=10.0)
+            r.wait_far_on_time(after=len(r.answers), within_s=30.0)
         summary = r.stop_agent()
         assert summary["frames"]["missed"] == 0
         r.stop_worker()
@@ -168,7 +168,7 @@ def test_an_agent_falls_back_near_while_the_engine_of_its_worker_is_away_and_com
 
 def test_an_agent_is_answered_near_while_the_engine_of_its_worker_hangs_and_far_again_after(tmp_path: Path):
     with rig(tmp_path) as r:
-        r.worker_sets = ("processes=1", "engine={hang_after: 1s}")
+        r.worker_sets = ("processes=1", "engine={hang_after: 2s}")
         worker = r.start_worker()
         r.start_agent()
         r.wait_answers("far", 20)
@@ -177,7 +177,7 @@ def test_an_agent_is_answered_near_while_the_engine_of_its_worker_hangs_and_far_
         engine.suspend()
         near = r.wait_answers("near", 20, after=before)
         assert all(a["on_time"] for a in near)
-        r.wait_far_on_time(after=len(r.answers), within_s=10.0)
+        r.wait_far_on_time(after=len(r.answers), within_s=30.0)
         summary = r.stop_agent()
         assert summary["frames"]["missed"] == 0
         r.stop_worker()

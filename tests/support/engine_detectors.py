@@ -20,7 +20,7 @@ from pipelines.errors import Fatal, Rejected
 from pipelines.frame import Encoding, Picture
 from pipelines.result import Detections
 
-WELL, SEGFAULT, LOOP, LOCKED, BREAK, REJECT, EXIT, SLOW = range(8)
+WELL, SEGFAULT, LOOP, LOCKED, BREAK, REJECT, EXIT, SLOW, SENSELESS = range(9)
 """What a run does: LOOP never ends, LOCKED never ends and keeps the interpreter, SLOW takes 0.3 s."""
 MEMORY_BYTES = 1 << 20
 LABELS = ("thing", "other")
@@ -55,6 +55,8 @@ class Obedient:
                 os._exit(3)
             case 7:
                 time.sleep(0.3)
+            case 8:
+                return None  # type: ignore[return-value]
         count = max(1, int(picture.flat[1]))
         return Detections(
             np.tile(np.array([[0, 0, picture.shape[1], picture.shape[0]]], np.float32), (count, 1)),

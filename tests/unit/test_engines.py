@@ -12,7 +12,7 @@ import pytest
 from cloud.engine.engines import Engines, threads_of_each
 from cloud.engine.recipe import Recipe
 from cloud.engine.seat import Condition
-from pipelines.errors import ConfigError, Fatal, Rejected, Retryable
+from pipelines.errors import Fatal, Rejected, Retryable
 from tests.support.engine_detectors import (
     BREAK,
     EXIT,
@@ -21,6 +21,7 @@ from tests.support.engine_detectors import (
     RECIPE,
     REJECT,
     SEGFAULT,
+    SENSELESS,
     SLOW,
     engine_processes,
     engines,
@@ -30,7 +31,7 @@ from tests.support.engine_detectors import (
 from tests.support.eventually import eventually
 
 MAKER = "tests.support.engine_detectors:obedient"
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 
 
 def test_each_instance_runs_in_another_engine_and_answers_from_there():
@@ -42,7 +43,7 @@ def test_each_instance_runs_in_another_engine_and_answers_from_there():
             assert len(found) == 5
             assert round(float(found.scores[0]) * 2000) - 1 == detector.pid % 1000
         assert (one.name, one.labels, one.input_size) == ("obedient@32x24", ("thing", "other"), (32, 24))
-        eventually(lambda: not made.trouble())
+        eventually(lambda: not made.trouble(), WITHIN_S)
         assert [state.condition for state in made.states()] == [Condition.READY] * 2
         assert made.pids() == [one.pid, two.pid]
         with pytest.raises(Fatal, match="taken"):
@@ -113,12 +114,12 @@ def test_a_crash_ends_its_run_with_the_cause_and_the_next_engine_is_another_proc
 
 @pytest.mark.parametrize("does", [LOOP, LOCKED])
 def test_a_run_that_never_ends_is_ended_with_its_engine(does):
-    with engines(hang_after_us=1_000_000) as made:
+    with engines(hang_after_us=2_000_000) as made:
         detector = made.build("synthetic")
         begun_s = time.monotonic()
-        with pytest.raises(Fatal, match="no answer within 1s"):
+        with pytest.raises(Fatal, match="no answer within 2s"):
             detector.detect(picture(does))
-        assert time.monotonic() - begun_s < 3.0
+        assert time.monotonic() - begun_s < 4.0
         again = made.build("synthetic")
         eventually(lambda: is_gone(detector.pid), WITHIN_S)
         assert len(again.detect(picture())) == 1
@@ -154,73 +155,6 @@ def test_an_engine_killed_from_outside_is_said_with_its_cause_until_it_is_back()
         os.kill(made.pids()[0], signal.SIGKILL)
         eventually(lambda: "engine 0 was killed (SIGKILL)" in " ".join(made.trouble()), what="words")
         eventually(lambda: not made.trouble(), WITHIN_S)
-
-
-# -- loading ----------------------------------------------------------------------------------------------
-
-
-def test_what_makes_loading_fail_is_told_as_it_is(tmp_path):
-    with engines(Recipe(model="m", maker=MAKER, settings={"file": str(tmp_path / "none")})) as made:
-        with pytest.raises(Fatal, match="FileNotFoundError"):
-            made.build("m")
-        (tmp_path / "none").write_text("there now")
-        assert len(made.build("m").detect(picture())) == 1
-
-
-def test_a_model_the_configuration_gets_wrong_is_a_configuration_error(tmp_path):
-    recipe = Recipe(
-        model="m",
-        maker="cloud.engine.recipe:of_a_kind",
-        settings={"kind": "yolox", "model": str(tmp_path / "none.onnx"), "input": "64x64"},
-    )
-    with engines(recipe) as made, pytest.raises(ConfigError, match=r"none\.onnx"):
-        made.build("m")
-
-
-def test_another_file_in_the_place_of_the_model_is_not_taken_until_it_is_put_back(tmp_path):
-    file = tmp_path / "model"
-    file.write_text("one")
-    with engines(Recipe(model="m", maker=MAKER, settings={"file": str(file)})) as made:
-        detector = made.build("m")
-        file.write_text("two")
-        with pytest.raises(Fatal):
-            detector.detect(picture(BREAK))
-        with pytest.raises(ConfigError, match="put that file back"):
-            made.build("m")
-        with pytest.raises(ConfigError, match="put that file back"):
-            made.build("m")
-        file.write_text("one")
-        assert len(made.build("m").detect(picture())) == 1
-
-
-def test_an_engine_that_crashes_while_it_loads_is_told_and_tried_again_ever_later(tmp_path):
-    file = tmp_path / "cursed"
-    file.touch()
-    with engines(Recipe(model="m", maker=MAKER, settings={"die_while": str(file)})) as made:
-        with pytest.raises(Fatal, match=r"engine 0 .* while it was loading model m"):
-            made.build("m")
-        eventually(lambda: made.states()[0].restarts >= 2, WITHIN_S, "two more starts")
-        assert "times in a row" in eventually(lambda: " ".join(made.trouble()))
-        file.unlink()
-
-        def built():
-            try:
-                return made.build("m")
-            except Fatal:
-                return None
-
-        assert len(eventually(built, WITHIN_S).detect(picture())) == 1
-
-
-def test_an_engine_that_never_finishes_loading_is_ended_and_told(tmp_path):
-    file = tmp_path / "slow"
-    file.touch()
-    recipe = Recipe(model="m", maker=MAKER, settings={"hang_while": str(file)})
-    with (
-        engines(recipe, start_within_us=300_000) as made,
-        pytest.raises(Fatal, match="did not load model m within 300ms"),
-    ):
-        made.build("m")
 
 
 # -- the end ----------------------------------------------------------------------------------------------
@@ -279,3 +213,11 @@ def test_the_cores_are_shared_out_among_engines():
     cores = len(os.sched_getaffinity(0))
     assert threads_of_each(1) == cores
     assert threads_of_each(10 * cores) == 1
+
+
+def test_a_result_nobody_can_make_sense_of_costs_its_run_and_not_the_engine():
+    with engines() as made:
+        detector = made.build("synthetic")
+        with pytest.raises(Fatal, match="Error"):
+            detector.detect(picture(SENSELESS))
+        assert made.build("synthetic").pid == detector.pid
