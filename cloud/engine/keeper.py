@@ -139,7 +139,8 @@ class Keeper:
         except (GoneError, BrokenMessageError):
             watch.unregister(process.control)
             process.gone.set()
-            cause = process.cause(_REAP_WITHIN_S)
+            process.reap(_REAP_WITHIN_S)
+            cause = process.cause(0)
             ready_us = self._clock_us() - process.loaded_us if process.loaded_us else 0
             self._ended(seat, cause, ready_us=ready_us)
             process.end()

@@ -31,7 +31,7 @@ from pipelines.errors import Fatal, NearfarError
 
 log = logging.getLogger(__name__)
 
-_CAUSE_WITHIN_S = 0.02
+_CAUSE_WITHIN_S = 0.03
 _END_WITHIN_S = 1.0
 
 
@@ -88,6 +88,7 @@ class EngineProcess:
         self.gone = threading.Event()
         self.loaded_us = 0  # when every detector of it could be used; set by whoever listens to `control`
         self._ended_by = ""
+        self._reaped = threading.Event()
         self.slots: list[Slot] = []
         starts: list[SlotStart] = []
         theirs, files = list[socket.socket](), list[int]()
@@ -143,12 +144,18 @@ class EngineProcess:
         self._popen.kill()
 
     def cause(self, within_s: float = _CAUSE_WITHIN_S) -> str:
-        """Why it ended, in words, waiting a moment for the kernel to know."""
+        """Why it ended, in words, waiting a moment for the keeper to know."""
+        self._reaped.wait(within_s)
+        return self._ended_by or "ended"
+
+    def reap(self, within_s: float) -> None:
+        """Wait for its end; then its cause is known. For the keeper."""
         try:
             code = self._popen.wait(within_s)
         except subprocess.TimeoutExpired:
-            return self._ended_by or "ended"
-        return self._ended_by or _words(code)
+            return
+        self._ended_by = self._ended_by or _words(code)
+        self._reaped.set()
 
     def end(self, within_s: float = _END_WITHIN_S) -> None:
         """End it, as there is nothing it would have to finish, and give back what was shared with it. Call once.
@@ -158,9 +165,8 @@ class EngineProcess:
         self.kill("was stopped")
         for channel in self._channels:
             channel.hang_up()
-        try:
-            self._popen.wait(within_s)
-        except subprocess.TimeoutExpired:
+        self.reap(within_s)
+        if not self._reaped.is_set():
             log.warning("engine %d (process %d) does not end, though it was killed", self.number, self.pid)
         self.control.close()
         for slot in self.slots:
@@ -170,16 +176,13 @@ class EngineProcess:
 
 
 def _spawn(control: int, files: Sequence[int]) -> "subprocess.Popen[bytes]":
-    try:
-        os.fstat(2)
-        output: int = 2
-    except OSError:  # the front was started with its standard error closed
-        output = subprocess.DEVNULL
+    closed = sys.__stderr__ is None  # from the start: what has its number now is no place for words
     here = [path or str(Path.cwd()) for path in sys.path]
     return subprocess.Popen(  # noqa: S603 - our own interpreter and module
         [sys.executable, "-P", "-m", "cloud.engine", str(control)],
         stdin=subprocess.DEVNULL,
-        stdout=output,
+        stdout=subprocess.DEVNULL if closed else 2,
+        stderr=subprocess.DEVNULL if closed else None,
         pass_fds=files,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(here)},
     )
