@@ -14,7 +14,7 @@ from typing import Any
 
 from cloud.config import LISTENERS, ModelConfig, WorkerConfig
 from cloud.engine.engines import Engines
-from cloud.engine.of_worker import engines_of, show_engines
+from cloud.engine.of_worker import engines_of, in_engines, show_engines, threads_in_engines
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
@@ -112,7 +112,7 @@ class Worker:
 
     def _start(self) -> None:
         config = self._config
-        self._engines = engines_of(config)
+        self._engines = engines_of(config, threads_in_engines(config))
         if self._engines is not None:
             self._engines.start()  # first: they load while the store is opened
         self._store = _opened(config.store.url)
@@ -132,8 +132,11 @@ class Worker:
         self._keeping = Keeping(
             config.store, self._store, limits=limits, codecs=codecs, clock_us=monotonic_us, unix_us=_unix_us
         )
+        models = [_spec(name, model) for name, model in config.models.items()]
+        if self._engines is not None:
+            models = in_engines(models, self._engines, processes=config.processes)
         self._service = Service(
-            models=[self._spec(name, model) for name, model in config.models.items()],
+            models=models,
             default_model=config.default_model,
             codecs=codecs,
             store=self._store,
@@ -177,16 +180,6 @@ class Worker:
         listener.start()
         self._listeners[kind.name] = listener
 
-    def _spec(self, name: str, model: ModelConfig) -> ModelSpec:
-        engines = self._engines
-        return ModelSpec(
-            name=name,
-            build=_builder(model) if engines is None else lambda: engines.build(name),
-            instances=model.instances * max(1, self._config.processes),
-            warm_up=model.warm_up,
-            sha256=model.sha256,
-        )
-
     def _close(self, within_s: float = 1.0) -> None:
         until_s = time.monotonic() + max(within_s, _LAST_WORDS_S)
         if self._engines is not None:
@@ -223,6 +216,16 @@ def _opened(url: str) -> RecordStore:
                 log.warning("%s; waiting up to %.0f s for it", error, _SERVER_WITHIN_S)
             said = True
             time.sleep(_SERVER_STEP_S)
+
+
+def _spec(name: str, model: ModelConfig) -> ModelSpec:
+    return ModelSpec(
+        name=name,
+        build=_builder(model),
+        instances=model.instances,
+        warm_up=model.warm_up,
+        sha256=model.sha256,
+    )
 
 
 def _builder(model: ModelConfig) -> Callable[[], Detector]:

@@ -73,6 +73,11 @@ class EngineDetector:
         return self._loaded.max_batch
 
     @property
+    def batch_limit(self) -> str:
+        """Why it takes no more, in words."""
+        return self._loaded.batch_limit or f"{self.name} takes {self.max_batch} at most"
+
+    @property
     def pid(self) -> int:
         """Of the engine it runs in."""
         return self._process.pid
@@ -84,7 +89,8 @@ class EngineDetector:
     def detect_batch(
         self, pictures: Sequence[Picture], cancel: CancelToken | None = None
     ) -> list[Detections]:
-        """The same for each of them, in as few messages as the shared memory allows. Raises as `detect`."""
+        """The same for each of them, in as few runs as the shared memory allows. Raises as `detect`, for all of them: an
+        error that left the engine alive may be due to one picture, so this detector can still be asked for each alone."""
         out: list[Detections] = []
         while len(out) < len(pictures):
             rest = pictures[len(out) :]
@@ -134,6 +140,8 @@ class EngineDetector:
             except (Rejected, Cancelled):
                 raise
             except NearfarError as error:
+                if len(pictures) > 1:
+                    raise
                 slot.loaded = None  # the engine lives, its model is loaded again
                 raise self._break(str(error)) from error
         self._patience.observe(self._clock_us() - begun_us)

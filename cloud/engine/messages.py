@@ -80,13 +80,15 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What a detector says of itself once it is loaded; `max_batch` pictures it takes at a time."""
+    """What a detector says of itself once it is loaded; `max_batch` pictures it takes at a time, and why it takes
+    no more, if it knows."""
 
     name: str
     labels: tuple[str, ...]
     input_size: tuple[int, int]
     sha256: str
     max_batch: int
+    batch_limit: str = ""
 
 
 _KNOWN = frozenset(int(say) for say in Say)
@@ -181,6 +183,7 @@ def pack_loaded(loaded: Loaded) -> bytes:
             "input_size": loaded.input_size,
             "sha256": loaded.sha256,
             "max_batch": loaded.max_batch,
+            "batch_limit": loaded.batch_limit,
         }
     ).encode()
 
@@ -196,6 +199,7 @@ def read_loaded(body: bytes) -> Loaded:
             input_size=(int(width_px), int(height_px)),
             sha256=str(value["sha256"]),
             max_batch=max(1, int(value["max_batch"])),
+            batch_limit=str(value["batch_limit"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BrokenMessageError(f"a detector said of itself: {value}") from error

@@ -2,8 +2,9 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
@@ -12,6 +13,7 @@ from cloud.config import WorkerConfig
 from cloud.engine.engines import Engines, threads_of_each
 from cloud.engine.recipe import Recipe
 from cloud.engine.seat import Condition, EngineState
+from cloud.models import ModelSpec
 
 log = logging.getLogger(__name__)
 
@@ -19,27 +21,17 @@ _CHANNELS = 3
 _LEAST_MEMORY_BYTES = 16 << 20  # several pictures of a usual size lie in it together
 
 
-def engines_of(config: WorkerConfig) -> Engines | None:
-    """The engines `config` asks for, not started yet; None when its models run in the worker's own process."""
+def engines_of(config: WorkerConfig, threads: Mapping[str, int]) -> Engines | None:
+    """The engines `config` asks for, not started yet; None when its models run in the worker's own process. `threads`: of
+    one run, by model."""
     if not config.processes:
         return None
-    threads = threads_of_each(config.processes)
-    for name, model in config.models.items():
-        if model.threads > threads:
-            log.warning(
-                "models.%s: threads: %d become %d, as %d processes share %d cores",
-                name,
-                model.threads,
-                threads,
-                config.processes,
-                len(os.sched_getaffinity(0)),
-            )
     recipes = [
         Recipe.of(
             name,
             model.detector,
             instances=model.instances,
-            threads=threads,
+            threads=threads[name],
             warm_up=model.warm_up > 0,
         )
         for name, model in config.models.items()
@@ -48,10 +40,37 @@ def engines_of(config: WorkerConfig) -> Engines | None:
         recipes,
         processes=config.processes,
         memory_bytes=max(config.limits.pixels * _CHANNELS, _LEAST_MEMORY_BYTES),
-        threads=threads,
+        threads=threads_of_each(config.processes),
         hang_after_us=config.engine.hang_after,
         start_within_us=config.engine.start_within,
     )
+
+
+def threads_in_engines(config: WorkerConfig) -> dict[str, int]:
+    """Of one run, by model: what the file says, and no more than each engine's share of the cores."""
+    most = threads_of_each(max(1, config.processes))
+    for name, model in config.models.items():
+        if config.processes and model.threads > most:
+            log.warning(
+                "models.%s: threads: %d become %d, as %d processes share %d cores",
+                name,
+                model.threads,
+                most,
+                config.processes,
+                len(os.sched_getaffinity(0)),
+            )
+    return {
+        name: min(model.threads, most) if config.processes else model.threads
+        for name, model in config.models.items()
+    }
+
+
+def in_engines(specs: Sequence[ModelSpec], engines: Engines, *, processes: int) -> list[ModelSpec]:
+    """The same models with every instance in an engine, and as many instances as all engines hold."""
+    return [
+        replace(spec, build=partial(engines.build, spec.name), instances=spec.instances * processes)
+        for spec in specs
+    ]
 
 
 def show_engines(registry: CollectorRegistry, states: Callable[[], list[EngineState]]) -> None:

@@ -29,8 +29,8 @@ class Recipe:
     def of(
         cls, model: str, config: DetectorConfig, *, instances: int, threads: int, warm_up: bool
     ) -> "Recipe":
-        """Of a detector of a configuration, with at most `threads` in one of its runs."""
-        if getattr(config, "threads", 1) > threads:
+        """Of a detector of a configuration, with `threads` in one of its runs."""
+        if hasattr(config, "threads"):
             config = config.model_copy(update={"threads": threads})
         return cls(
             model=model,

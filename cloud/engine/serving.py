@@ -22,7 +22,7 @@ from cloud.engine.messages import (
     read_places,
 )
 from cloud.engine.recipe import Recipe
-from pipelines.detectors.base import CancelToken, Detector
+from pipelines.detectors.base import Cancelled, CancelToken, Detector
 from pipelines.errors import Fatal, Rejected
 from pipelines.result import Detections
 
@@ -97,19 +97,13 @@ class SlotServer:
                     detector.detect(np.zeros((height_px, width_px, 3), np.uint8))
                 except Fatal as error:
                     raise Fatal(f"it fails on an empty picture: {error}") from error
+            loaded = pack_loaded(_said_by(detector))
         except Exception as error:
             log.debug("model %s could not be loaded", self._recipe.model, exc_info=True)
             return Message(Say.FAILED, 0, pack_error(error))
         self._detector = detector
         self._loaded()
-        loaded = Loaded(
-            name=detector.name,
-            labels=detector.labels,
-            input_size=detector.input_size,
-            sha256=detector.sha256,
-            max_batch=max(1, getattr(detector, "max_batch", 1)),
-        )
-        return Message(Say.READY, 0, pack_loaded(loaded))
+        return Message(Say.READY, 0, loaded)
 
     def _run(self, message: Message) -> Message:
         try:
@@ -129,8 +123,21 @@ class SlotServer:
         cancel = self.running.begin(message.run)
         try:
             if len(pictures) > 1 and getattr(detector, "max_batch", 1) > 1:
-                found: list[Detections] = detector.detect_batch(pictures, cancel)  # type: ignore[attr-defined]
+                if cancel.cancelled:
+                    raise Cancelled("cancelled before the run")
+                found: list[Detections] = detector.detect_batch(pictures)  # type: ignore[attr-defined]
                 return found
             return [detector.detect(picture, cancel) for picture in pictures]
         finally:
             self.running.end()
+
+
+def _said_by(detector: Detector) -> Loaded:
+    return Loaded(
+        name=detector.name,
+        labels=detector.labels,
+        input_size=detector.input_size,
+        sha256=detector.sha256,
+        max_batch=max(1, getattr(detector, "max_batch", 1)),
+        batch_limit=str(getattr(detector, "batch_limit", "")),
+    )

@@ -33,6 +33,7 @@ class Obedient:
     labels = LABELS
     input_size = (32, 24)
     max_batch = 4
+    batch_limit = "it was made for four"
 
     def __init__(self, sha256: str = "ab" * 32) -> None:
         self.sha256 = sha256
@@ -65,11 +66,9 @@ class Obedient:
             LABELS,
         )
 
-    def detect_batch(
-        self, pictures: Sequence[Picture], cancel: CancelToken | None = None
-    ) -> list[Detections]:
+    def detect_batch(self, pictures: Sequence[Picture]) -> list[Detections]:
         """Class 1 says that they came together."""
-        found = [self.detect(picture, cancel) for picture in pictures]
+        found = [self.detect(picture) for picture in pictures]
         return [Detections(f.boxes, f.scores, np.ones(len(f), np.uint16), LABELS) for f in found]
 
 

@@ -74,7 +74,9 @@ def test_an_error_crosses_as_what_the_front_must_do_about_it(error, kind, words)
 
 
 def test_what_a_detector_says_of_itself_crosses():
-    loaded = Loaded(name="x@8x8", labels=("ä", "b"), input_size=(8, 8), sha256="ab" * 32, max_batch=4)
+    loaded = Loaded(
+        name="x@8x8", labels=("ä", "b"), input_size=(8, 8), sha256="ab" * 32, max_batch=4, batch_limit="so"
+    )
     assert read_loaded(pack_loaded(loaded)) == loaded
 
 

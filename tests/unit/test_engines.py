@@ -72,6 +72,19 @@ def test_a_batch_is_one_run_and_what_does_not_fit_together_is_several():
             *range(1, 8)
         ]
         assert detector.detect_batch([]) == []
+        assert detector.batch_limit == "it was made for four"
+
+
+def test_a_picture_that_breaks_a_batch_is_found_by_asking_for_each_alone():
+    with engines() as made:
+        detector = made.build("synthetic")
+        with pytest.raises(Fatal, match="as it was told"):
+            detector.detect_batch([picture(), picture(BREAK)])
+        assert len(detector.detect(picture())) == 1
+        with pytest.raises(Fatal, match="as it was told"):
+            detector.detect(picture(BREAK))
+        with pytest.raises(Fatal, match="as it was told"):
+            detector.detect(picture())
 
 
 def test_a_rejected_picture_costs_only_itself_and_one_too_large_names_the_limit():

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from cloud.config import WorkerConfig, load_worker
-from cloud.engine.of_worker import engines_of
+from cloud.engine.of_worker import engines_of, threads_in_engines
+from cloud.engine.recipe import Recipe
 from pipelines.errors import ConfigError
 from tests.support.refused import refused
 
@@ -144,11 +145,10 @@ def test_every_setting_of_an_engine_reaches_it(worker, monkeypatch):
     )
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
     text = WORKER.replace("{kind: synthetic}}", "{kind: synthetic, delay: 3ms}, instances: 3, warm_up: 0}")
-    engines_of(
-        worker(
-            "processes=4", "engine={hang_after: 1s, start_within: 5s}", "limits.pixels=10000000", text=text
-        )
+    config = worker(
+        "processes=4", "engine={hang_after: 1s, start_within: 5s}", "limits.pixels=10000000", text=text
     )
+    engines_of(config, threads_in_engines(config))
     (recipe,) = seen["recipes"]
     assert (recipe.model, recipe.instances, recipe.warm_up) == ("rehearsal", 3, False)
     assert recipe.settings["delay"] == "3ms"
@@ -160,18 +160,20 @@ def test_engines_never_share_a_core_out_twice_and_the_log_says_what_that_changes
     worker, tmp_path, monkeypatch, caplog
 ):
     (tmp_path / "m.onnx").touch()
-    seen: dict[str, Any] = {}
-    monkeypatch.setattr(
-        "cloud.engine.of_worker.Engines", lambda recipes, **more: seen.update(recipes=recipes)
-    )
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)))
     text = WORKER.replace("{kind: synthetic}", "{kind: yolox, model: m.onnx, input: 64x64, threads: 4}")
-    engines_of(worker("processes=2", text=text))
-    assert seen["recipes"][0].settings["threads"] == 2
+    assert threads_in_engines(worker("processes=2", text=text)) == {"rehearsal": 2}
     assert "threads: 4 become 2, as 2 processes share 4 cores" in caplog.text
-    engines_of(worker("processes=1", text=text))
-    assert seen["recipes"][0].settings["threads"] == 4
+    assert threads_in_engines(worker("processes=1", text=text)) == {"rehearsal": 4}
+    assert threads_in_engines(worker(text=text.replace("threads: 4", "threads: 9"))) == {"rehearsal": 9}
+
+
+def test_the_threads_of_a_run_reach_the_model_in_its_engine(worker, tmp_path):
+    (tmp_path / "m.onnx").touch()
+    text = WORKER.replace("{kind: synthetic}", "{kind: yolox, model: m.onnx, input: 64x64, threads: 4}")
+    detector = worker(text=text).models["rehearsal"].detector
+    assert Recipe.of("m", detector, instances=1, threads=3, warm_up=True).settings["threads"] == 3
 
 
 def test_a_worker_without_engines_makes_none(worker):
-    assert engines_of(worker()) is None
+    assert engines_of(worker(), {}) is None
