@@ -101,6 +101,22 @@ class DecodeConfig(Block):
     threads: int = Field(1, ge=1, le=64, description="threads that decode pictures")
 
 
+class EngineConfig(Block):
+    """The engine processes, where there are any."""
+
+    hang_after: Duration | None = Field(
+        None,
+        ge=100_000,
+        description="a run that takes longer is held to hang: its engine is killed and started again; "
+        "left out: 20 × the 99th percentile of the last 200 runs, and 2s at least",
+    )
+    start_within: Duration = Field(
+        duration("2m"),
+        ge=1_000_000,
+        description="an engine that has not loaded its models by then is killed and started again",
+    )
+
+
 class QueueConfig(Block):
     """Frames that wait for a model; beyond either bound they are rejected at once."""
 
@@ -158,6 +174,14 @@ class WorkerConfig(Block):
         default_factory=lambda data: next(iter(data["models"])) if len(data["models"]) == 1 else "",
         description="for agents that name none; default: the only one",
     )
+    processes: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="engine processes, each with every instance of every model; a model that crashes or hangs then "
+        "takes no more with it than its engine. 0: models run in the worker's own process",
+    )
+    engine: EngineConfig = EngineConfig()
     decode: DecodeConfig = DecodeConfig()
     queue: QueueConfig = QueueConfig()
     batch: BatchConfig = BatchConfig()
@@ -192,6 +216,10 @@ class WorkerConfig(Block):
             words = "several replicas share one store, and SQLite is a file of one host: give store.url "
             words += "postgresql+psycopg://USER@HOST/DATABASE"
             raise MisfitError((("ray", "max_replicas"), words))
+        if self.engine != EngineConfig() and not self.processes:
+            raise MisfitError(
+                (("engine",), "there are no engine processes: write processes: 1 or more, or leave it out")
+            )
         return self
 
 

@@ -57,13 +57,16 @@ class ModelHost:
         self._max_detections = max_detections
         self._clock_us = clock_us
         self._stop = threading.Event()
+        self._build_us = 0  # what the first build took, or the latest one anew
         self.threads: list[threading.Thread] = []
         self.info = ModelInfo(name=spec.name, sha256="", labels=(), input_width_px=0, input_height_px=0)
 
     def start(self) -> None:
         """Build and warm up every instance, then serve. Raises what building raises; ConfigError for a wrong file."""
-        detectors = [self._build() for _ in range(self._spec.instances)]
-        first = detectors[0]
+        begun_us = self._clock_us()
+        first = self._build()
+        self._build_us = self._clock_us() - begun_us
+        detectors = [first, *(self._build() for _ in range(self._spec.instances - 1))]
         width_px, height_px = first.input_size
         self.info = ModelInfo(
             name=self._spec.name,
@@ -123,7 +126,7 @@ class ModelHost:
                 )
                 self._unforeseen(job, instance, error)
             if broke:
-                self._work.ready(self._spec.name, change=-1)
+                self._work.broke(self._spec.name, back_us=self._build_us)
                 rebuilt = self._rebuild()
                 if rebuilt is None:
                     return
@@ -173,7 +176,7 @@ class ModelHost:
 
     def _rebuild(self) -> Detector | None:
         """A new instance, however long it takes; None once stopped."""
-        wait_s = 0.0
+        wait_s, begun_us = 0.0, self._clock_us()
         while not self._stop.wait(wait_s):
             try:
                 detector = self._build()
@@ -183,6 +186,7 @@ class ModelHost:
                     "model %s cannot be rebuilt, next try in %.1f s: %s", self._spec.name, wait_s, error
                 )
             else:
+                self._build_us = self._clock_us() - begun_us
                 self._metrics.model_restarts.labels(self._spec.name).inc()
                 return detector
         return None

@@ -1,6 +1,7 @@
 """A worker process, built from its configuration: store, service, listeners.
 
     WorkerConfig ─→ record store ─→ Service ←─ ZeroMQ and gRPC listeners
+                                       └─→ engine processes, where the file asks for some
 
 `start` either leaves everything running or nothing; `drain` finishes what was admitted, commits and
 acknowledges it, and closes all of it within the time given.
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cloud.config import LISTENERS, GrpcListenConfig, ModelConfig, WorkerConfig
+from cloud.engine.engines import Engines
+from cloud.engine.of_worker import engines_of, in_engines, show_engines, threads_in_engines
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
@@ -49,6 +52,7 @@ class Worker:
         self._store: RecordStore | None = None
         self._service: Service | None = None
         self._keeping: Keeping | None = None
+        self._engines: Engines | None = None
         self._listeners: dict[str, Listener] = {}
         self.left_behind: list[str] = []
 
@@ -60,13 +64,14 @@ class Worker:
             raise
 
     def ready_fields(self) -> dict[str, Any]:
-        """What the ready line says: bound addresses and the store."""
+        """What the ready line says: bound addresses, the store, and engine processes if there are any."""
         assert self._store is not None  # noqa: S101 - called after start
         fields = {
             "name": self._config.name,
             **{name: listener.address for name, listener in self._listeners.items()},
             "store": self._store.url,
             "store_id": self._store.store_id,
+            "engines": None if self._engines is None else self._engines.pids(),
         }
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -75,9 +80,16 @@ class Worker:
         service = self._service
         if service is None:
             return ["it is not running"]
-        return service.not_ready() + [
-            words for listener in tuple(self._listeners.values()) for words in listener.trouble
-        ]
+        reasons, engines = service.not_ready(), self._engines
+        if engines is not None:
+            trouble = engines.trouble()
+            reasons += trouble if reasons or len(trouble) == self._config.processes else []
+        return reasons + [words for listener in tuple(self._listeners.values()) for words in listener.trouble]
+
+    def degraded(self) -> list[str]:
+        """What does not work while others do its work, in words. From any thread, at any time."""
+        engines = self._engines
+        return [] if engines is None else engines.trouble()
 
     def metrics_text(self) -> bytes:
         """As Prometheus reads it; empty before the service is made and after it has ended."""
@@ -103,6 +115,9 @@ class Worker:
 
     def _start(self) -> None:
         config = self._config
+        self._engines = engines_of(config, threads_in_engines(config))
+        if self._engines is not None:
+            self._engines.start()  # first: they load while the store is opened
         self._store = _opened(config.store.url)
         codecs = {codec.name: codec for codec in (kind.resolve()() for kind in CODECS)}
         limits = ServiceLimits(
@@ -121,8 +136,11 @@ class Worker:
         self._keeping = Keeping(
             config.store, self._store, limits=limits, codecs=codecs, clock_us=monotonic_us, unix_us=_unix_us
         )
+        models = [_spec(name, model) for name, model in config.models.items()]
+        if self._engines is not None:
+            models = in_engines(models, self._engines, processes=config.processes)
         self._service = Service(
-            models=[_spec(name, model) for name, model in config.models.items()],
+            models=models,
             default_model=config.default_model,
             codecs=codecs,
             store=self._store,
@@ -140,6 +158,7 @@ class Worker:
         self._service.start()
         self._keeping.start()
         self._keeping.show(metrics)
+        show_engines(metrics.registry, lambda: [] if self._engines is None else self._engines.states())
         metrics.counter(
             "nearfar_worker_refused_messages",
             "Messages that could not be read, or came from one connection too many.",
@@ -175,6 +194,8 @@ class Worker:
 
     def _close(self, within_s: float = 1.0) -> None:
         until_s = time.monotonic() + max(within_s, _LAST_WORDS_S)
+        if self._engines is not None:
+            self._engines.stop()  # what still runs in them ends now, and so do the threads that wait for it
         if self._service is not None:
             self._service.stop(max(0.0, until_s - _LAST_WORDS_S - time.monotonic()))
             self.left_behind += self._service.left_behind
@@ -189,7 +210,7 @@ class Worker:
             log.warning("left behind at the end: %s", ", ".join(self.left_behind))
         if self._store is not None and not self.left_behind:  # else somebody may still write
             self._store.close()
-        self._service = self._store = self._keeping = None
+        self._service = self._store = self._keeping = self._engines = None
         self._listeners = {}
 
 

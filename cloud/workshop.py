@@ -11,8 +11,10 @@ from cloud.jobs import EXPIRED, STOPPED, Failed, Job, Outcome, Stage
 from cloud.lane import ModelLane
 from cloud.waiting_room import WaitingRoom
 from pipelines.frame import Picture
+from protos.wire.session import RejectReason
 
 Found = tuple[list[Job], Job | None]
+BROKE = Failed(RejectReason.NO_MODEL, "the model broke, and would be loaded again too late for it")
 
 
 class Workshop:
@@ -22,13 +24,28 @@ class Workshop:
         self._hall = hall
 
     def ready(self, model: str, *, change: int, service_us: int | None = None) -> None:
-        """An instance became usable (+1) or broke (−1); warm-up runs may seed the service time."""
+        """An instance became usable (+1); warm-up runs may seed the service time."""
         with self._hall.lock:
             lane = self._hall.lanes[model]
             lane.ready += change
             if service_us is not None:
                 lane.observe(service_us)
             self._hall.call(lane)
+
+    def broke(self, model: str, *, back_us: int) -> None:
+        """An instance broke; built anew it took `back_us` last time. If it was the last, what waits and has no time for that
+        ends now: its agent can still answer it near."""
+        hall = self._hall
+        with hall.lock:
+            lane = hall.lanes[model]
+            lane.ready -= 1
+            until_us = hall.clock_us() + back_us
+            waiting = [] if lane.ready else [job for job in hall.not_begun() if job.model == model]
+            lost = [job for job in waiting if job.expiry_us < until_us]
+            for job in lost:
+                hall.end(job)
+        for job in lost:
+            hall.ended(job, BROKE)
 
     def take(self, model: str, instance: int) -> Job | None:
         """Wait for the most urgent frame whose time is not over; None once stopped.

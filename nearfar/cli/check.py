@@ -148,6 +148,7 @@ def _worker_lines(config: WorkerConfig) -> list[str]:
     return [
         f"worker {config.name}: " + ", ".join(f"{name} {door.address}" for name, door in doors if door),
         f"models: {models}; default {config.default_model}",
+        *([f"engine processes: {config.processes}, each with these models"] if config.processes else []),
         f"store: {_shown_url(config.store.url)}",
         f"records: kept {'for ever' if config.store.keep is None else f'for {format_duration(config.store.keep)}'}",
         *_picture_lines(config),

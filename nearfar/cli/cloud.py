@@ -12,6 +12,12 @@ from nearfar.cli import engines, file_kind, options
 @click.command(name="cloud")
 @click.argument("worker", required=False, type=click.Path(path_type=Path))
 @options.overrides
+@click.option(
+    "--processes",
+    type=click.IntRange(0, 64),
+    metavar="N",
+    help="Run the models in N engine processes; the same as --set processes=N.",
+)
 @click.option("--log-level", default="warning", show_default=True, type=click.Choice(process.LOG_LEVELS))
 @engines.deploy
 @engines.address
@@ -20,6 +26,7 @@ def command(
     *,
     worker: Path | None,
     overrides: tuple[str, ...],
+    processes: int | None,
     log_level: str,
     deploy: str | None,
     ray_address: str,
@@ -34,6 +41,8 @@ def command(
     process.set_up_logging(log_level)
     if worker is not None:
         file_kind.must_be("worker", worker)
+    if processes is not None:
+        overrides = (*overrides, f"processes={processes}")
     engines.must_agree(deploy, ray_address=ray_address, write_config=write_config)
     if deploy is not None and write_config is not None:
         engines.write(worker, overrides, write_config)
@@ -54,6 +63,7 @@ def command(
         config.listen.http,
         key="listen.http.address",
         not_ready=running.not_ready,
+        degraded=running.degraded,
         metrics=running.metrics_text,
     ) as http:
         try:

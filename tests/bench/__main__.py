@@ -21,6 +21,7 @@ BENCHMARKS = (
     "ray_serve",
     "camera",
     "postprocess",
+    "engine",
     "tracker",
     "socket_sink",
     "queue_sink",

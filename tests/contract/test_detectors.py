@@ -1,14 +1,17 @@
-"""What every detector promises, whatever is inside."""
+"""What every detector promises, whatever is inside and in whichever process it runs."""
 
 import hashlib
 import threading
 import time
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 
+from cloud.engine.engines import Engines
+from cloud.engine.recipe import Recipe
 from pipelines.detectors.base import Cancelled, CancelToken
 from pipelines.detectors.kinds import DETECTORS
 from pipelines.detectors.synthetic import SyntheticDetector
@@ -18,12 +21,25 @@ from tests.support.models import COLOURS, write_centerface, write_yolox, write_y
 WRITERS = {"centerface": write_centerface, "yolox": write_yolox, "yunet": write_yunet}
 """Of the kinds with a model file."""
 EXTRA: dict[str, dict[str, object]] = {"yolox": {"labels": list(COLOURS), "decoded": False}}
-KINDS = [kind.name for kind in DETECTORS]
+ELSEWHERE = "@engine"
+"""Marks a kind whose model lives in an engine process."""
+KINDS = [*(kind.name for kind in DETECTORS), f"synthetic{ELSEWHERE}", f"yolox{ELSEWHERE}"]
 SIZES = [(1, 1), (10, 4000), (4000, 10), (1, 333), (17, 33), (720, 1280)]
+
+
+_started: list[Engines] = []
+
+
+@pytest.fixture(autouse=True)
+def _engines_end():
+    yield
+    while _started:
+        _started.pop().stop()
 
 
 def build(kind, folder, *, slow=False, **settings):
     """A detector made from a configuration as the YAML gives it; `slow`: a run takes about half a second."""
+    kind, _, elsewhere = kind.partition("@")
     values: dict[str, object]
     if kind == "synthetic":
         values = {
@@ -38,7 +54,13 @@ def build(kind, folder, *, slow=False, **settings):
             WRITERS[kind](path, slow_layers=8 if slow else 0)
         values = {"model": str(path), "input": "384x384" if slow else "64x64", **EXTRA.get(kind, {})}
     block = DETECTORS[kind].config
-    return DETECTORS.build(block.model_validate({"kind": kind, **values, **settings}))
+    config: Any = block.model_validate({"kind": kind, **values, **settings})
+    if not elsewhere:
+        return DETECTORS.build(config)
+    recipe = Recipe.of("far", config, instances=1, threads=1, warm_up=False)
+    _started.append(Engines([recipe], processes=1, memory_bytes=8 << 20))
+    _started[-1].start()
+    return _started[-1].build("far")
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +113,7 @@ def test_boxes_lie_in_the_picture_best_score_first_with_known_classes(detector, 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_picture_of_any_size_and_shape_is_answered(kind, size, folder):
     # so low that the padding of a letterbox, which lies outside the picture, would count as well
-    detector = build(kind, folder, **({} if kind == "synthetic" else {"min_score": 0.1}))
+    detector = build(kind, folder, **({} if kind.startswith("synthetic") else {"min_score": 0.1}))
     white = np.full((*size, 3), 255, np.uint8)
     found = detector.detect(white)
     assert len(found) > 0
@@ -100,7 +122,7 @@ def test_a_picture_of_any_size_and_shape_is_answered(kind, size, folder):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_picture_with_nothing_in_it_gives_no_boxes_and_that_is_an_answer(kind, folder):
-    detector = build(kind, folder, **({"boxes": 0} if kind == "synthetic" else {}))
+    detector = build(kind, folder, **({"boxes": 0} if kind.startswith("synthetic") else {}))
     found = detector.detect(np.zeros((90, 160, 3), np.uint8))
     assert len(found) == 0
     assert_sound(found, detector.labels, (90, 160, 3))
@@ -190,9 +212,11 @@ def test_a_higher_least_score_only_takes_boxes_away(kind, folder, picture):
     assert (strict >= 0.9).all()
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("kind", [*WRITERS, f"yolox{ELSEWHERE}"])
 def test_the_file_must_be_the_one_that_was_meant(kind, folder):
-    right = hashlib.sha256((folder / f"{kind}-False.onnx").read_bytes()).hexdigest()
+    build(kind, folder)
+    file = folder / f"{kind.partition('@')[0]}-False.onnx"
+    right = hashlib.sha256(file.read_bytes()).hexdigest()
     assert build(kind, folder, sha256=right).sha256 == right
     with pytest.raises(ConfigError) as error:
         build(kind, folder, sha256="0" * 64)

@@ -2,6 +2,7 @@
 
 from bisect import insort
 from copy import deepcopy
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +25,10 @@ PHASES = st.lists(
     min_size=2,
     max_size=5,
 )
+
+
+def _always(value):
+    return lambda _: value
 
 
 def _plain(decision, way, job, chances, *, fallback, floor, now_us):
@@ -61,23 +66,20 @@ def test_a_rung_that_is_not_looked_at_closely_would_not_have_been_chosen(phases)
         compared.append((way._short_us, now_us if crowded else short_us))
         return found
 
-    Decision._on = checked
-    try:
+    with patch.object(Decision, "_on", checked):
         w = world(ladder=LADDER, links=links("a", "b"))
         seq = 1
         for parts, frames, every_ms in phases:
             for wire, part in zip(w.wires.values(), parts, strict=True):
                 rtt_us = None if part["rtt_ms"] is None else part["rtt_ms"] * MS
-                wire.rtt_us = lambda _, rtt_us=rtt_us: rtt_us
-                wire.worker_us = lambda _, us=part["worker_ms"] * MS: us
+                wire.rtt_us = _always(rtt_us)
+                wire.worker_us = _always(part["worker_ms"] * MS)
                 wire.bytes_per_us = part["mbit"] / 8
             for _ in range(frames):
                 w.frame(seq, "s")
                 w.frame(seq, "t")
                 seq += 1
                 w.run_until(w.now_us + every_ms * MS)
-    finally:
-        Decision._on = looked
     for got, want in compared:
         assert got == want
 

@@ -104,6 +104,7 @@ def service(
     default_model: str = MODEL,
     url: str = "",
     payload_bytes: int = 0,
+    instances: int = 1,
 ) -> Iterator[tuple[Service, RecordStore]]:
     """A started Service over a record store at `url` (default: in `folder`), stopped at the end. `payload_bytes`: the
     quota of the payloads it keeps in `folder`, 0 = it keeps none."""
@@ -123,7 +124,13 @@ def service(
         )
         made = Service(
             models=[
-                ModelSpec(name=name, build=build or GatedDetector, warm_up=warm_up, sha256=sha256)
+                ModelSpec(
+                    name=name,
+                    build=build or GatedDetector,
+                    instances=instances,
+                    warm_up=warm_up,
+                    sha256=sha256,
+                )
                 for name in models
             ],
             default_model=default_model,

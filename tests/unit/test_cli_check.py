@@ -47,6 +47,9 @@ def test_a_right_worker_is_told_by_what_it_holds(nearfar):
     code, out, _ = nearfar("check", RECIPES / "worker-synthetic.yaml")
     assert code == 0
     assert "worker rehearsal: zmq 127.0.0.1:7440" in out
+    assert "engine processes" not in out
+    _, out, _ = nearfar("check", RECIPES / "worker-synthetic.yaml", "--set", "processes=2")
+    assert "engine processes: 2, each with these models" in out
 
 
 def test_a_wrong_file_is_told_with_its_line_and_the_command_that_checks_it_again(nearfar, tmp_path):

@@ -1,8 +1,12 @@
 """The worker file: its defaults, what is refused and with which words."""
 
+from typing import Any
+
 import pytest
 
 from cloud.config import WorkerConfig, load_worker
+from cloud.engine.of_worker import engines_of, threads_in_engines
+from cloud.engine.recipe import Recipe
 from pipelines.errors import ConfigError
 from tests.support.refused import refused
 
@@ -112,3 +116,64 @@ def test_a_worker_without_a_file_is_told_what_to_write_and_that_works(worker):
         load_worker(None)
     recipe = next(line for line in str(caught.value).splitlines() if "synthetic" in line)
     assert worker(text=recipe[recipe.index("{") :]).default_model == "rehearsal"
+
+
+def test_models_run_in_the_worker_s_own_process_unless_the_file_says_otherwise(worker):
+    assert worker().processes == 0
+    config = worker("processes=2", "engine={hang_after: 500ms, start_within: 10s}")
+    assert (config.processes, config.engine.hang_after, config.engine.start_within) == (
+        2,
+        500_000,
+        10_000_000,
+    )
+    assert worker("processes=1").engine.hang_after is None
+
+
+def test_what_is_said_of_engines_without_any_is_refused(worker):
+    assert "processes: 1" in refused(worker, "engine.hang_after=1s")
+
+
+@pytest.mark.parametrize("wrong", ["processes=-1", "processes=65", "processes=two", "engine.hang_after=1ms"])
+def test_counts_and_times_of_engines_have_their_bounds(worker, wrong):
+    refused(worker, wrong, *(["processes=1"] if "engine" in wrong else []))
+
+
+def test_every_setting_of_an_engine_reaches_it(worker, monkeypatch):
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(
+        "cloud.engine.of_worker.Engines", lambda recipes, **more: seen.update(more, recipes=recipes)
+    )
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    text = WORKER.replace("{kind: synthetic}}", "{kind: synthetic, delay: 3ms}, instances: 3, warm_up: 0}")
+    config = worker(
+        "processes=4", "engine={hang_after: 1s, start_within: 5s}", "limits.pixels=10000000", text=text
+    )
+    engines_of(config, threads_in_engines(config))
+    (recipe,) = seen["recipes"]
+    assert (recipe.model, recipe.instances, recipe.warm_up) == ("rehearsal", 3, False)
+    assert recipe.settings["delay"] == "3ms"
+    assert (seen["processes"], seen["hang_after_us"], seen["start_within_us"]) == (4, 1_000_000, 5_000_000)
+    assert (seen["threads"], seen["memory_bytes"]) == (2, 30_000_000)
+
+
+def test_engines_never_share_a_core_out_twice_and_the_log_says_what_that_changes(
+    worker, tmp_path, monkeypatch, caplog
+):
+    (tmp_path / "m.onnx").touch()
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)))
+    text = WORKER.replace("{kind: synthetic}", "{kind: yolox, model: m.onnx, input: 64x64, threads: 4}")
+    assert threads_in_engines(worker("processes=2", text=text)) == {"rehearsal": 2}
+    assert "threads: 4 become 2, as 2 processes share 4 cores" in caplog.text
+    assert threads_in_engines(worker("processes=1", text=text)) == {"rehearsal": 4}
+    assert threads_in_engines(worker(text=text.replace("threads: 4", "threads: 9"))) == {"rehearsal": 9}
+
+
+def test_the_threads_of_a_run_reach_the_model_in_its_engine(worker, tmp_path):
+    (tmp_path / "m.onnx").touch()
+    text = WORKER.replace("{kind: synthetic}", "{kind: yolox, model: m.onnx, input: 64x64, threads: 4}")
+    detector = worker(text=text).models["rehearsal"].detector
+    assert Recipe.of("m", detector, instances=1, threads=3, warm_up=True).settings["threads"] == 3
+
+
+def test_a_worker_without_engines_makes_none(worker):
+    assert engines_of(worker(), {}) is None

@@ -228,7 +228,7 @@ def test_a_stopped_server_leaves_no_thread() -> None:
 def test_a_worker_whose_model_or_store_is_broken_is_not_ready(tmp_path: Path) -> None:
     with service(tmp_path) as (made, _):
         assert made.not_ready() == []
-        made.backlog.work.ready(MODEL, change=-1)
+        made.backlog.work.broke(MODEL, back_us=0)
         made.writer.trouble = "the record store cannot write: disk is full"
         assert made.not_ready() == [
             "model synthetic is not loaded",

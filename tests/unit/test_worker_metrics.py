@@ -1,5 +1,7 @@
 """What a worker shows Prometheus: names that say their units, each documented, times in buckets, a queue that ages."""
 
+from cloud.engine.of_worker import show_engines
+from cloud.engine.seat import Condition, EngineState
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.metrics import WorkerMetrics
@@ -16,6 +18,8 @@ HELLO = Hello(
     agent="gw", run=bytes(16), lane=Lane.LIVE, streams=(StreamInfo(name="door", width_px=64, height_px=48),)
 )
 
+ENGINE = EngineState(engine=0, pid=0, condition=Condition.ENDED, restarts=2, words="crashed (SIGSEGV)")
+
 
 def test_every_metric_of_a_worker_is_documented_and_none_is_documented_that_is_not_there(tmp_path):
     with service(tmp_path) as (made, store):
@@ -29,6 +33,7 @@ def test_every_metric_of_a_worker_is_documented_and_none_is_documented_that_is_n
         made.metrics.errors.labels("version")
         made.metrics.records.labels("live")
         made.metrics.bulk.labels("committed")
+        show_engines(made.metrics.registry, lambda: [ENGINE])
         # counted by the listeners, which the worker adds
         there = names(made.metrics) | {
             "nearfar_worker_refused_messages_total",
@@ -111,3 +116,16 @@ def test_a_frame_that_waits_for_a_model_ages_the_queue(tmp_path):
             assert seen["nearfar_worker_agents"] == 1
         finally:
             gated.gate.set()
+
+
+def test_an_engine_process_that_is_gone_is_shown_as_gone_with_its_restarts():
+    metrics = WorkerMetrics()
+    show_engines(metrics.registry, lambda: [ENGINE])
+    seen = {k: v for k, v in samples(metrics).items() if "engine" in k}
+    assert seen == {
+        'nearfar_worker_engine_info{engine="0",pid="",state="ended"}': 1.0,
+        'nearfar_worker_engine_ready{engine="0"}': 0.0,
+        'nearfar_worker_engine_resident_memory_bytes{engine="0"}': 0.0,
+        'nearfar_worker_engine_restarts_total{engine="0"}': 2.0,
+    }
+    assert_well_named(metrics)
