@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from cloud.hall import Ended, Hall
 from cloud.jobs import EXPIRED, Failed, Job, Stage
+from cloud.lane import ModelLane
 from cloud.ledger import Ledger
 from cloud.scheduling.admission import Refusal
 from cloud.workshop import Workshop
@@ -17,12 +18,12 @@ from protos.wire.session import RejectReason
 
 
 class Backlog:
-    """`models`: name → instances. Thread-safe."""
+    """`lanes`: a model's name → its frames. Thread-safe."""
 
     def __init__(
-        self, models: dict[str, int], *, ledger: Ledger, clock_us: Callable[[], int], ended: Ended
+        self, lanes: dict[str, ModelLane], *, ledger: Ledger, clock_us: Callable[[], int], ended: Ended
     ) -> None:
-        self._hall = Hall(models, ledger=ledger, clock_us=clock_us, ended=ended)
+        self._hall = Hall(lanes, ledger=ledger, clock_us=clock_us, ended=ended)
         self._ledger = ledger
         self.work = Workshop(self._hall)
 
@@ -48,7 +49,7 @@ class Backlog:
             del self._ledger.awaiting[id(job)]
             job.stage = Stage.QUEUED
             lane = self._hall.lanes[job.model]
-            job.ticket = lane.queue.push(job, expiry_us=job.expiry_us, size_bytes=job.size_bytes)
+            lane.put(job, arrived_us)
             self._hall.call(lane)
             return None
 
@@ -83,15 +84,15 @@ class Backlog:
         with self._hall.lock:
             return [name for name, lane in self._hall.lanes.items() if not lane.ready]
 
-    def load(self, model: str, now_us: int) -> Load:
-        """What a new frame with all the time in the world would meet."""
+    def load(self, model: str, now_us: int, *, agent: str) -> Load:
+        """What a new frame of `agent` with all the time in the world would meet."""
         with self._hall.lock:
             lane = self._hall.lanes[model]
             return Load(
                 queue_frames=self._ledger.frames,
-                queue_us=lane.queue_us(None, now_us),
-                service_p50_us=lane.p50_us,
-                service_p95_us=lane.p95_us,
+                queue_us=lane.forecast_us(agent, None, now_us),
+                service_p50_us=lane.frames.p50_us,
+                service_p95_us=lane.frames.p95_us,
             )
 
     def waiting(self) -> tuple[int, int]:

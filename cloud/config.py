@@ -54,6 +54,23 @@ class ListenConfig(Block):
         return self
 
 
+class BatchConfig(Block):
+    """Frames that run together. 1 is right on a CPU; `nearfar cloud WORKER.yaml --explain` measures what more would gain."""
+
+    max: int = Field(1, ge=1, le=64, description="frames of one run, at most")
+    wait: Duration = Field(
+        duration("0ms"),
+        le=1_000_000,
+        description="how long a frame waits for company while the model is free; never so long that it would be late",
+    )
+
+    @model_validator(mode="after")
+    def _waits_for_somebody(self) -> Self:
+        if self.wait and self.max == 1:
+            raise MisfitError((("wait",), "a frame that runs alone waits for nobody: write max, too"))
+        return self
+
+
 class ModelConfig(Block):
     """One model the worker serves."""
 
@@ -67,6 +84,7 @@ class ModelConfig(Block):
         description="threads of one run; instances × threads over all models should not exceed the cores",
     )
     warm_up: int = Field(3, ge=0, le=1000, description="runs before the worker says it is ready")
+    batch: BatchConfig | None = Field(None, description="left out: as `batch` of the worker says")
 
     not_built: ClassVar[Mapping[str, str]] = {
         "providers": "other providers than the CPU are not built yet; leave providers out",
@@ -103,19 +121,6 @@ class QueueConfig(Block):
     max_bytes: Size = size("64MiB")
 
 
-class BatchConfig(Block):
-    """1 is right on CPU."""
-
-    max: int = Field(1, description="frames per run")
-    wait: Duration = Field(duration("0ms"), description="how long a frame waits for company")
-
-    @model_validator(mode="after")
-    def _is_one(self) -> Self:
-        if self.max != 1 or self.wait != 0:
-            raise ValueError("batching is not built yet; write {max: 1, wait: 0ms} or leave batch out")
-        return self
-
-
 class PerAgentConfig(Block):
     """Absolute windows of one agent."""
 
@@ -150,7 +155,7 @@ class WorkerConfig(Block):
     )
     decode: DecodeConfig = DecodeConfig()
     queue: QueueConfig = QueueConfig()
-    batch: BatchConfig = BatchConfig()
+    batch: BatchConfig = Field(BatchConfig(), description="of every model that has none of its own")
     per_agent: PerAgentConfig = PerAgentConfig()
     limits: LimitsConfig = LimitsConfig()
     store: StoreConfig = Field(

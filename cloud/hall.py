@@ -20,9 +20,9 @@ class Hall:
     on their way to reply and record store."""
 
     def __init__(
-        self, models: dict[str, int], *, ledger: Ledger, clock_us: Callable[[], int], ended: Ended
+        self, lanes: dict[str, ModelLane], *, ledger: Ledger, clock_us: Callable[[], int], ended: Ended
     ) -> None:
-        self.lanes = {name: ModelLane(instances) for name, instances in models.items()}
+        self.lanes = lanes
         self.ledger = ledger
         self.clock_us = clock_us
         self.ended = ended
@@ -37,7 +37,11 @@ class Hall:
         """Wake the one thread that can go on with what waits in `lane`."""
         if lane.wants_instance:
             lane.idle.call_one()
-        elif lane.wants_decoded:
+        else:
+            self.call_decoder(lane)
+
+    def call_decoder(self, lane: ModelLane) -> None:
+        if lane.wants_decoded:
             self.decoders.call_one()
 
     def ease(self) -> None:
@@ -61,6 +65,7 @@ class Hall:
         lane = self.lanes[job.model]
         if job.ticket is not None:
             lane.queue.remove(job.ticket)
+            lane.queue.settle(job.ticket, job.decode_us + job.run_us)
         if job.stage is Stage.DECODED and job in lane.decoded:
             lane.decoded.remove(job)
         job.stage = Stage.GONE

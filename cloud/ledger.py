@@ -30,8 +30,8 @@ class Ledger:
             size_bytes=self.size_bytes,
             max_frames=self._max_frames,
             max_bytes=self._max_bytes,
-            queue_us=lane.queue_us(job.expiry_us, job.head_us),
-            service_p50_us=lane.p50_us,
+            queue_us=lane.forecast_us(job.id.agent, job.expiry_us, job.head_us),
+            service_us=lane.service_us(lane.waiting),
             draining=draining,
             model_ready=lane.ready > 0,
         )

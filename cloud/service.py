@@ -19,6 +19,7 @@ from cloud.backfill import Backfill
 from cloud.backlog import Backlog
 from cloud.decoding import DecodePool
 from cloud.jobs import EXPIRED, STOPPED, Detected, Job, Outcome
+from cloud.lane import ModelLane
 from cloud.ledger import Ledger
 from cloud.limits import ServiceLimits
 from cloud.live_payloads import LivePayloads
@@ -72,7 +73,10 @@ class Service:
         self._clock_us = clock_us
         self._credit = Credit(frames=limits.frames_in_flight, bytes=limits.bytes_in_flight)
         self.backlog = Backlog(
-            {spec.name: spec.instances for spec in models},
+            {
+                spec.name: ModelLane(spec.instances, batch=spec.batch, decoders=decode_threads)
+                for spec in models
+            },
             ledger=Ledger(
                 limits=PayloadLimits(
                     message_bytes=limits.message_bytes,
@@ -219,7 +223,7 @@ class Service:
                 nonce=ping.nonce,
                 arrived_mono_us=arrived_us,
                 resident_us=now_us - arrived_us,
-                load=self.backlog.load(session.model, now_us),
+                load=self.backlog.load(session.model, now_us, agent=session.agent),
                 credit=self._credit,
             )
         )
@@ -232,10 +236,10 @@ class Service:
         job.origin.forget(job, body_may_come=True)
         if not isinstance(outcome, Detected):
             self.count_reject(outcome.reason)
-            self._reply(job, reject_of(job, outcome.reason, outcome.text, self._load(job)))
+            self._reply(job, reject_of(job, outcome.reason, outcome.text, self._load(job, self._clock_us())))
             return
         now_us = self._clock_us()
-        result = result_of(job, outcome, now_us=now_us, load=self.backlog.load(job.model, now_us))
+        result = result_of(job, outcome, now_us=now_us, load=self._load(job, now_us))
         self._reply(job, result)  # whatever else is to be done about the frame is done behind its reply
         self.metrics.answered(job, now_us, detect_us=outcome.detect_us)
         self.writer.submit(Entry(far=[far_record(job, result)], to=job.origin, submitted_us=now_us))
@@ -246,8 +250,8 @@ class Service:
         self.metrics.frames.labels("rejected").inc()
         self.metrics.rejects.labels(reason.value).inc()
 
-    def _load(self, job: Job) -> Load:
-        return self.backlog.load(job.model, self._clock_us())
+    def _load(self, job: Job, now_us: int) -> Load:
+        return self.backlog.load(job.model, now_us, agent=job.id.agent)
 
     def _reply(self, job: Job, message: Result | Reject) -> None:
         if job.origin.send(message):

@@ -214,7 +214,7 @@ class WorkerSession:
 
     def _reject(self, head: live.FrameHead, reason: RejectReason, text: str, arrived_us: int) -> None:
         self._drop((head.stream, head.seq))
-        load = self._service.backlog.load(self.model, arrived_us) if self.model else Load()
+        load = self._service.backlog.load(self.model, arrived_us, agent=self._name) if self.model else Load()
         self._service.count_reject(reason)
         self.send(
             live.Reject(

@@ -23,6 +23,11 @@ class WaitingRoom:
         self._bells.append(bell)
         return bell
 
+    def leave(self, bell: Lock) -> None:
+        """The thread waits no more; it may have been called meanwhile."""
+        if bell in self._bells:
+            self._bells.remove(bell)
+
     def call_one(self) -> None:
         if self._bells:
             self._bells.pop().release()

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cloud.config import LISTENERS, ModelConfig, WorkerConfig
+from cloud.config import LISTENERS, BatchConfig, ModelConfig, WorkerConfig
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
 from cloud.models import ModelSpec
+from cloud.scheduling.batch_rule import BatchRule
 from cloud.service import Service
 from cloud.store.records import RecordStore, open_store
 from pipelines.codecs.kinds import CODECS
@@ -118,7 +119,7 @@ class Worker:
             config.store, self._store, limits=limits, codecs=codecs, clock_us=monotonic_us, unix_us=_unix_us
         )
         self._service = Service(
-            models=[_spec(name, model) for name, model in config.models.items()],
+            models=[_spec(name, model, model.batch or config.batch) for name, model in config.models.items()],
             default_model=config.default_model,
             codecs=codecs,
             store=self._store,
@@ -197,13 +198,14 @@ def _opened(url: str) -> RecordStore:
             time.sleep(_SERVER_STEP_S)
 
 
-def _spec(name: str, model: ModelConfig) -> ModelSpec:
+def _spec(name: str, model: ModelConfig, batch: BatchConfig) -> ModelSpec:
     return ModelSpec(
         name=name,
         build=_builder(model),
         instances=model.instances,
         warm_up=model.warm_up,
         sha256=model.sha256,
+        batch=BatchRule(max=batch.max, wait_us=batch.wait),
     )
 
 
