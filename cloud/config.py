@@ -19,6 +19,10 @@ from pipelines.listen import LISTENER_CREDENTIALS, AddressConfig, HttpConfig
 from pipelines.registry import Family, Kind
 from pipelines.units import Duration, Size, duration, size
 
+AUTO = "auto"
+MOST_WAIT_US = 1_000_000
+Threads = Annotated[int, Field(ge=1, le=64)] | Literal["auto"]
+
 
 class ZmqListenConfig(AddressConfig):
     """The ZeroMQ listener agents connect to."""
@@ -60,9 +64,15 @@ class BatchConfig(Block):
     max: int = Field(1, ge=1, le=64, description="frames of one run, at most")
     wait: Duration = Field(
         duration("0ms"),
-        le=1_000_000,
         description="how long a frame waits for company while the model is free; never so long that it would be late",
     )
+
+    @field_validator("wait")
+    @classmethod
+    def _is_short(cls, wait_us: int) -> int:
+        if wait_us > MOST_WAIT_US:
+            raise ValueError("1s is the most: a frame that waits longer is late for any deadline")
+        return wait_us
 
     @model_validator(mode="after")
     def _waits_for_somebody(self) -> Self:
@@ -77,11 +87,9 @@ class ModelConfig(Block):
     detector: DetectorConfig
     sha256: Sha256 | None = Field(None, description="64 hex digits: refuse another file")
     instances: int = Field(1, ge=1, le=64, description="copies that run side by side")
-    threads: int = Field(
-        default_factory=lambda data: getattr(data["detector"], "threads", 1),
-        ge=1,
-        le=64,
-        description="threads of one run; instances × threads over all models should not exceed the cores",
+    threads: Threads = Field(
+        "auto",
+        description="threads of one run; auto: this model's share of the worker's `threads`, divided by its instances",
     )
     warm_up: int = Field(3, ge=0, le=1000, description="runs before the worker says it is ready")
     batch: BatchConfig | None = Field(None, description="left out: as `batch` of the worker says")
@@ -97,6 +105,10 @@ class ModelConfig(Block):
             own, inner = getattr(self, name), getattr(self.detector, name, None)
             if name not in type(self.detector).model_fields or own == inner or own is None:
                 continue
+            if own == AUTO:
+                if name in self.detector.model_fields_set:
+                    object.__setattr__(self, name, inner)  # as below
+                continue
             if name in self.detector.model_fields_set:
                 raise MisfitError(((name,), f"differs from detector.{name}; say it once"))
             update[name] = own
@@ -111,7 +123,11 @@ class ModelConfig(Block):
 
 
 class DecodeConfig(Block):
-    threads: int = Field(1, ge=1, le=64, description="threads that decode pictures")
+    threads: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = Field(
+        "auto",
+        description="threads that decode pictures ahead while every instance works; 0: instances decode what they run; "
+        "auto: 1 if the worker's `threads` leave one, else 0",
+    )
 
 
 class QueueConfig(Block):
@@ -152,6 +168,11 @@ class WorkerConfig(Block):
     default_model: str = Field(
         default_factory=lambda data: next(iter(data["models"])) if len(data["models"]) == 1 else "",
         description="for agents that name none; default: the only one",
+    )
+    threads: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
+        "auto",
+        description="the budget for all models and decoding: instances × threads + decode.threads stay within it unless they "
+        "are written out; auto: the cores this process may use",
     )
     decode: DecodeConfig = DecodeConfig()
     queue: QueueConfig = QueueConfig()

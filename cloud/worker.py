@@ -8,20 +8,17 @@ acknowledges it, and closes all of it within the time given.
 
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
-from cloud.config import LISTENERS, BatchConfig, ModelConfig, WorkerConfig
+from cloud.config import LISTENERS, WorkerConfig
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
-from cloud.models import ModelSpec
-from cloud.scheduling.batch_rule import BatchRule
+from cloud.model_specs import model_specs
 from cloud.service import Service
 from cloud.store.records import RecordStore, open_store
+from cloud.thread_plan import thread_plan
 from pipelines.codecs.kinds import CODECS
-from pipelines.detectors.base import Detector
-from pipelines.detectors.kinds import DETECTORS
 from pipelines.errors import Retryable
 from pipelines.listen import AddressConfig
 from pipelines.registry import Kind
@@ -118,8 +115,11 @@ class Worker:
         self._keeping = Keeping(
             config.store, self._store, limits=limits, codecs=codecs, clock_us=monotonic_us, unix_us=_unix_us
         )
+        plan = thread_plan(config)
+        if plan.warning:
+            log.warning("%s", plan.warning)
         self._service = Service(
-            models=[_spec(name, model, model.batch or config.batch) for name, model in config.models.items()],
+            models=model_specs(config, plan),
             default_model=config.default_model,
             codecs=codecs,
             store=self._store,
@@ -127,7 +127,7 @@ class Worker:
             clock_us=monotonic_us,
             unix_us=_unix_us,
             limits=limits,
-            decode_threads=config.decode.threads,
+            decode_threads=plan.decode,
             commit_every_us=config.store.commit_every,
             live_payloads=self._keeping.live,
             uploads=self._keeping.uploads,
@@ -196,22 +196,3 @@ def _opened(url: str) -> RecordStore:
                 log.warning("%s; waiting up to %.0f s for it", error, _SERVER_WITHIN_S)
             said = True
             time.sleep(_SERVER_STEP_S)
-
-
-def _spec(name: str, model: ModelConfig, batch: BatchConfig) -> ModelSpec:
-    return ModelSpec(
-        name=name,
-        build=_builder(model),
-        instances=model.instances,
-        warm_up=model.warm_up,
-        sha256=model.sha256,
-        batch=BatchRule(max=batch.max, wait_us=batch.wait),
-    )
-
-
-def _builder(model: ModelConfig) -> Callable[[], Detector]:
-    def build() -> Detector:
-        detector: Detector = DETECTORS.build(model.detector)
-        return detector
-
-    return build

@@ -1,9 +1,13 @@
 """The worker file: its defaults, what is refused and with which words."""
 
+import psutil
 import pytest
 
 from cloud.config import WorkerConfig, load_worker
+from cloud.model_specs import model_specs
+from cloud.thread_plan import thread_plan
 from pipelines.errors import ConfigError
+from tests.support.models import write_yunet
 from tests.support.refused import refused
 
 WORKER = """\
@@ -81,10 +85,10 @@ def test_a_listener_on_loopback_needs_no_word(worker, address):
         ("models.rehearsal.sha256=xyz", "64 lower-case hex digits"),
         ("default_model=other", "no such model; there is rehearsal"),
         ("models.second={detector: {kind: synthetic}}", "name one of rehearsal, second"),
-        ("batch.max=0", "at least 1"),
+        ("batch.max=0", "greater than or equal to 1"),
         ("batch.wait=5ms", "a frame that runs alone waits for nobody"),
         ("models.rehearsal.batch={wait: 5ms}", "a frame that runs alone waits for nobody"),
-        ("batch={max: 4, wait: 2s}", "at most 1s"),
+        ("batch={max: 4, wait: 2s}", "1s is the most"),
         ("bulk={when: idle}", "bulk lane are not built yet"),
         ("store.keep=30m", "records are kept for 1h at least"),
         ("store.payloads={max_bytes: 1GiB}", "store.payloads.path"),
@@ -115,3 +119,44 @@ def test_a_worker_without_a_file_is_told_what_to_write_and_that_works(worker):
         load_worker(None)
     recipe = next(line for line in str(caught.value).splitlines() if "synthetic" in line)
     assert worker(text=recipe[recipe.index("{") :]).default_model == "rehearsal"
+
+
+def test_threads_are_shared_out_unless_the_file_says_how_many(worker, tmp_path):
+    (tmp_path / "m.onnx").write_bytes(b"")
+    onnx = "models.rehearsal.detector={kind: yunet, model: m.onnx, input: 320x224}"
+    assert thread_plan(worker(onnx, "threads=8")).threads == {"rehearsal": 7}
+    assert thread_plan(worker(onnx, "threads=8", "decode.threads=3")).threads == {"rehearsal": 5}
+    assert thread_plan(worker(onnx, "threads=8", "models.rehearsal.threads=2")).threads == {"rehearsal": 2}
+    assert thread_plan(worker(onnx, "threads=8", "models.rehearsal.detector.threads=2")).threads == {
+        "rehearsal": 2
+    }
+    assert "say it once" in refused(
+        worker, onnx, "models.rehearsal.detector.threads=2", "models.rehearsal.threads=3"
+    )
+    assert (
+        "3 threads want a core"
+        in thread_plan(worker(onnx, "threads=2", "models.rehearsal.threads=3")).warning
+    )
+
+
+def test_a_model_batches_as_it_says_or_as_the_worker_says(worker):
+    def rule(*overrides):
+        config = worker(*overrides)
+        (spec,) = model_specs(config, thread_plan(config))
+        return spec.batch.max, spec.batch.wait_us
+
+    assert rule() == (1, 0)
+    assert rule("batch={max: 4, wait: 3ms}") == (4, 3000)
+    assert rule("batch.max=4", "models.rehearsal.batch={max: 8, wait: 5ms}") == (8, 5000)
+    assert rule("batch.max=4", "models.rehearsal.batch.max=1") == (1, 0)
+
+
+def test_the_share_of_threads_reaches_the_detector(worker, tmp_path):
+    write_yunet(tmp_path / "m.onnx")
+    config = worker("models.rehearsal.detector={kind: yunet, model: m.onnx, input: 64x64}", "threads=4")
+    (spec,) = model_specs(config, thread_plan(config))
+    first = spec.build()  # loading the engine starts threads of its own
+    before = psutil.Process().num_threads()
+    second = spec.build()
+    assert psutil.Process().num_threads() == before + 2
+    assert first.sha256 == second.sha256
