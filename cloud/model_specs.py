@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from cloud.config import ModelConfig, WorkerConfig
-from cloud.models import ModelSpec
+from cloud.model_spec import ModelSpec
 from cloud.scheduling.batch_rule import BatchRule
 from cloud.thread_plan import ThreadPlan
 from pipelines.detectors.base import Detector

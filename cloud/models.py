@@ -7,16 +7,14 @@ while the rest go on. A model rebuilt from another file than the one announced a
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cloud.jobs import Failed, Job
 from cloud.metrics import WorkerMetrics
+from cloud.model_spec import ModelSpec
 from cloud.runs import run_pictures
-from cloud.scheduling.batch_rule import BatchRule
-from cloud.warm_up import warm_up
+from cloud.warm_up import checked, warm_up
 from cloud.workshop import Decoded, Workshop
-from pipelines.detectors.base import Detector, batch_fault
-from pipelines.errors import ConfigError
+from pipelines.detectors.base import Detector
 from pipelines.frame import Picture
 from protos.wire.session import ModelInfo, RejectReason
 
@@ -24,19 +22,6 @@ log = logging.getLogger(__name__)
 
 _REBUILD_S = 0.2
 _REBUILD_MAX_S = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSpec:
-    """How to build one model. `sha256`: refuse any other file (None: take what there is). `batch`: at most as many at once
-    as the detector takes."""
-
-    name: str
-    build: Callable[[], Detector]
-    instances: int = 1
-    warm_up: int = 3
-    sha256: str | None = None
-    batch: BatchRule = BatchRule()
 
 
 class ModelHost:
@@ -89,18 +74,13 @@ class ModelHost:
         self._stop.set()
 
     def _build(self) -> Detector:
-        detector = self._spec.build()
-        wanted = self._spec.sha256 or self.info.sha256
-        if wanted and detector.sha256 != wanted:
-            raise ConfigError(
-                f"models.{self._spec.name}: the file has sha256 {detector.sha256}, wanted is {wanted}; "
-                "put the right file in place or change models.…sha256"
-            )
-        most = self._spec.batch.max
-        if (fault := batch_fault(detector, most)) is not None:
-            raise ConfigError(f"models.{self._spec.name}.batch.max: {fault}")
+        detector = checked(self._spec, sha256=self.info.sha256)
         seen = warm_up(
-            detector, model=self._spec.name, runs=self._spec.warm_up, most=most, clock_us=self._clock_us
+            detector,
+            model=self._spec.name,
+            runs=self._spec.warm_up,
+            most=self._spec.batch.max,
+            clock_us=self._clock_us,
         )
         self._work.ready(self._spec.name, change=1, seen=seen)
         return detector

@@ -24,7 +24,8 @@ from cloud.ledger import Ledger
 from cloud.limits import ServiceLimits
 from cloud.live_payloads import LivePayloads
 from cloud.metrics import WorkerMetrics
-from cloud.models import ModelHost, ModelSpec
+from cloud.model_spec import ModelSpec
+from cloud.models import ModelHost
 from cloud.reception import Reception
 from cloud.replies import far_record, reject_of, result_of
 from cloud.scheduling.admission import PayloadLimits

@@ -4,8 +4,26 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pipelines.detectors.base import BatchDetector, Detector
+from cloud.model_spec import ModelSpec
+from pipelines.detectors.base import BatchDetector, Detector, batch_fault
 from pipelines.errors import ConfigError, Fatal
+
+
+def checked(spec: ModelSpec, *, sha256: str = "") -> Detector:
+    """A new instance, of the right file and able to run its batches; `sha256`: of the instances before it, if any.
+
+    Raises what building raises; ConfigError with words when it is not what was meant.
+    """
+    detector = spec.build()
+    wanted = spec.sha256 or sha256
+    if wanted and detector.sha256 != wanted:
+        raise ConfigError(
+            f"models.{spec.name}: the file has sha256 {detector.sha256}, wanted is {wanted}; "
+            "put the right file in place or change models.…sha256"
+        )
+    if (fault := batch_fault(detector, spec.batch.max)) is not None:
+        raise ConfigError(f"models.{spec.name}.batch.max: {fault}")
+    return detector
 
 
 def warm_up(

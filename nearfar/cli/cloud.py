@@ -1,5 +1,6 @@
 """`nearfar cloud`: run a worker."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -13,16 +14,27 @@ from nearfar.cli import file_kind, options
 @click.argument("worker", required=False, type=click.Path(path_type=Path))
 @options.overrides
 @click.option("--log-level", default="warning", show_default=True, type=click.Choice(process.LOG_LEVELS))
-def command(worker: Path | None, overrides: tuple[str, ...], log_level: str) -> None:
+@click.option(
+    "--explain", is_flag=True, help="Measure what the models cost here and what follows; serve nothing."
+)
+@click.option("--json", "as_json", is_flag=True, help="With --explain: as JSON.")
+def command(
+    worker: Path | None, overrides: tuple[str, ...], log_level: str, *, explain: bool, as_json: bool
+) -> None:
     """Serve the models of WORKER to agents and keep one record per frame.
 
     Prints one JSON `ready` line with the bound addresses and runs until SIGTERM. Then it admits nothing more,
     finishes what it has, commits and acknowledges it. Exits 0 after a clean drain, 1 if work was left over,
     2 when WORKER has to be mended.
     """
+    if as_json and not explain:
+        raise click.UsageError("--json goes with --explain")
     process.set_up_logging(log_level)
     if worker is not None:
         file_kind.must_be("worker", worker)
+    if explain:  # nothing to drain: a signal simply ends it
+        _explain(worker, overrides, as_json=as_json)
+        return
     stop = process.stop_on_signals()
     from cloud.config import load_worker  # noqa: PLC0415 - models and stores load only when a worker runs
     from cloud.worker import Worker  # noqa: PLC0415
@@ -52,3 +64,14 @@ def command(worker: Path | None, overrides: tuple[str, ...], log_level: str) -> 
             process.leave(process.DONE if clean else process.FAILED)
     if not clean:
         sys.exit(process.FAILED)
+
+
+def _explain(worker: Path | None, overrides: tuple[str, ...], *, as_json: bool) -> None:
+    from cloud.config import load_worker  # noqa: PLC0415 - as above
+    from cloud.cost_table import measure  # noqa: PLC0415
+    from nearfar.cost_words import as_data, as_text  # noqa: PLC0415
+    from pipelines import runtime  # noqa: PLC0415
+
+    runtime.tune()
+    table = measure(load_worker(worker, overrides), clock_us=runtime.monotonic_us)
+    click.echo(json.dumps(as_data(table), indent=2) if as_json else as_text(table))

@@ -15,7 +15,7 @@ import numpy as np
 
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
-from cloud.models import ModelSpec
+from cloud.model_spec import ModelSpec
 from cloud.scheduling.batch_rule import BatchRule
 from cloud.service import Service
 from cloud.store.kinds import PayloadsConfig, StoreConfig
