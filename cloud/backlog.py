@@ -16,6 +16,9 @@ from pipelines.result import Load
 from protos.wire.live import Buffer
 from protos.wire.session import RejectReason
 
+MOST_GIVING_WAY_S = 1.0
+"""Well below the time after which an agent gives an ack up and sends again."""
+
 
 class Backlog:
     """`lanes`: a model's name → its frames. Thread-safe."""
@@ -109,13 +112,28 @@ class Backlog:
         """Admit nothing more and wait until nothing is in work; False if the time was not enough."""
         with self._hall.lock:
             self._hall.draining = True
+            self._hall.calmer.notify_all()
             return self._hall.calmer.wait_for(self._hall.empty, timeout_us / 1e6)
+
+    def give_way(self) -> None:
+        """Return once no frame waits for a model, or after `MOST_GIVING_WAY_S`: for work that has time."""
+        hall = self._hall
+        with hall.lock:
+            hall.giving_way += 1
+            hall.calmer.wait_for(lambda: hall.draining or hall.quiet, MOST_GIVING_WAY_S)
+            hall.giving_way -= 1
+
+    @property
+    def giving_way(self) -> int:
+        """Threads that do."""
+        return self._hall.giving_way
 
     def stop(self) -> list[Job]:
         """Let every waiting thread return; the jobs that never ran."""
         hall = self._hall
         with hall.lock:
             hall.draining = hall.stopped = True
+            hall.calmer.notify_all()
             left = hall.not_begun()
             for job in left:
                 hall.end(job)

@@ -30,6 +30,7 @@ class Hall:
         self.calmer = threading.Condition(self.lock)
         self.decoders = WaitingRoom()
         self.handing_over = 0
+        self.giving_way = 0
         self.draining = False
         self.stopped = False
 
@@ -45,9 +46,14 @@ class Hall:
             self.decoders.call_one()
 
     def ease(self) -> None:
-        """Whoever drains looks again."""
-        if self.draining:
+        """Whoever drains, or gives way to frames that wait, looks again."""
+        if self.draining or self.giving_way:
             self.calmer.notify_all()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no frame waits for a model; those that run do not count."""
+        return not any(lane.waiting for lane in self.lanes.values())
 
     def empty(self) -> bool:
         """Nothing in work, and every result handed to reply and record store: only then may they be flushed."""

@@ -127,7 +127,12 @@ class Service:
             unix_us=unix_us,
         )
         self._backfill = Backfill(
-            writer=self.writer, limits=limits, metrics=self.metrics, clock_us=clock_us, uploads=uploads
+            writer=self.writer,
+            limits=limits,
+            metrics=self.metrics,
+            clock_us=clock_us,
+            give_way=self.backlog.give_way,
+            uploads=uploads,
         )
         self.left_behind: list[str] = []
         self._stopping = threading.Event()

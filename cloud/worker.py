@@ -135,6 +135,8 @@ class Worker:
         metrics = self._service.metrics
         metrics.describe(name=config.name, store_id=self._store.store_id)
         self._service.start()
+        if self._keeping.writer is not None:
+            self._keeping.writer.give_way_to(self._service.backlog.give_way)
         self._keeping.start()
         self._keeping.show(metrics)
         metrics.counter(

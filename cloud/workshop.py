@@ -173,6 +173,7 @@ class Workshop:
                 for job in jobs:
                     self._start(job, now_us)
             self._hall.call(lane)
+            self._hall.ease()
         elif again_us is not None:
             self._hall.call_decoder(lane)
         return expired, jobs, again_us
