@@ -27,19 +27,19 @@ class ModelLane(Station[Job]):
 
     @property
     def busy(self) -> bool:
-        return bool(len(self.queue) or self.ahead or self.decoded or self.taken)
+        return bool(self.queue.length or self.ahead or self.decoded or self.taken)
 
     @property
     def waiting(self) -> int:
         """Frames with their bodies here that no instance has."""
-        return len(self.queue) + self.ahead + len(self.decoded)
+        return self.queue.length + self.ahead + len(self.decoded)
 
     @property
     def wants_decoded(self) -> bool:
         """Whether the pool should decode a waiting frame: no instance would start it now, and at most one run of each
         waits decoded."""
         return (
-            len(self.queue) > 0
+            self.queue.length > 0
             and self.decoders > 0
             and (self._deferring or len(self.taken) >= self.ready)
             and self.ahead + len(self.decoded) < self.instances * self.batch.max
@@ -48,8 +48,8 @@ class ModelLane(Station[Job]):
     @property
     def wants_instance(self) -> bool:
         """Whether an instance that waits has something to take."""
-        waiting = len(self.idle)
-        return waiting > 0 and bool(self.decoded or (len(self.queue) and self.ahead < waiting))
+        bells = self.idle.bells
+        return bool(bells and (self.decoded or (self.queue.length and self.ahead < len(bells))))
 
     def put(self, job: Job, now_us: int) -> None:
         """Its body is here."""
@@ -62,9 +62,11 @@ class ModelLane(Station[Job]):
     def take(self, now_us: int) -> tuple[list[Job], list[Job], int | None]:
         """`(expired, run, again)` for an instance that asks, and is not in the waiting room. When `run` is empty the
         instance may ask again at `again`, None: when it is called."""
-        expired = [job for job in self.decoded if job.expiry_us <= now_us]
-        for job in expired:
-            self.decoded.remove(job)
+        expired: list[Job] = []
+        if self.decoded:
+            expired = [job for job in self.decoded if job.expiry_us <= now_us]
+            for job in expired:
+                self.decoded.remove(job)
         self._deferring = False
         if not self.decoded and self.ahead > len(
             self.idle
@@ -76,9 +78,11 @@ class ModelLane(Station[Job]):
             if again_us is not None and again_us > now_us:
                 self._deferring = True
                 return expired, [], again_us
-        size = min(self.batch.max, len(self.decoded) + len(self.queue))
-        run = [self.decoded.popleft() for _ in range(min(size, len(self.decoded)))]
-        while len(run) < size and len(self.queue):
+        size = min(self.batch.max, len(self.decoded) + self.queue.length)
+        run: list[Job] = []
+        while self.decoded and len(run) < size:
+            run.append(self.decoded.popleft())
+        while len(run) < size and self.queue.length:
             late, found = self.take_next(now_us, size=size)
             expired += late
             if found is not None:

@@ -46,30 +46,31 @@ class Workshop:
     def begin(self, jobs: Sequence[Job], instance: int, decoded: Sequence[Decoded]) -> list[Job]:
         """The instance that took `jobs` has decoded those that were not: the ones to be run, now."""
         hall = self._hall
-        failed: dict[int, Failed] = {}
         run: list[Job] = []
-        ends: list[Job] = []
+        ends: list[tuple[Job, Outcome]] = []
         with hall.lock:
             now_us = hall.clock_us()
             for job, picture, decode_us in decoded:
-                why = self._put_picture(job, picture, decode_us)
-                if why is not None:
-                    failed[id(job)] = why
+                failed = self._put_picture(job, picture, decode_us)
+                if failed is not None and self._end(job):
+                    ends.append((job, failed))
             for job in jobs:
-                why = failed.get(id(job)) or self._too_late(job, now_us)
-                if job.stage is not Stage.GONE and why is None:
+                if job.stage is Stage.GONE:
+                    continue
+                late = self._too_late(job, now_us)
+                if late is None:
                     self._start(job, now_us)
                     run.append(job)
-                elif self._end(job) and why is not None:
-                    failed[id(job)] = why
-                    ends.append(job)
+                elif self._end(job):
+                    ends.append((job, late))
             lane = hall.lanes[jobs[0].model]
             if run:
                 lane.taken[instance] = run
             else:
                 self._free(lane, instance)
             hall.ease()
-        self._hand_on([(job, failed[id(job)]) for job in ends])
+        if ends:
+            self._hand_on(ends)
         return run
 
     def next_to_decode(self) -> Job | None:
@@ -111,7 +112,10 @@ class Workshop:
                 hall.end(job)
             hall.handing_over += 1
         try:
-            self._hand_on(list(zip(jobs, outcomes, strict=True)))
+            if len(jobs) == 1:
+                hall.ended(jobs[0], outcomes[0])
+            else:
+                self._hand_on(list(zip(jobs, outcomes, strict=True)))
         finally:
             with hall.lock:
                 hall.handing_over -= 1
@@ -128,9 +132,6 @@ class Workshop:
 
     def _hand_on(self, ended: Sequence[tuple[Job, Outcome]]) -> None:
         """Every one of them, even if handing on another one raises."""
-        if len(ended) == 1:
-            self._hall.ended(*ended[0])
-            return
         with ExitStack() as after:  # calls them last to first, and all of them
             for job, outcome in reversed(ended):
                 after.callback(self._hall.ended, job, outcome)

@@ -27,7 +27,11 @@ class CostCurve:
             self._sizes = sorted(self._seen)
         before_us = recent.expected_us
         recent.add(run_us)
-        if recent.expected_us != before_us:
+        if recent.expected_us == before_us:
+            return
+        if self.max_size == 1:
+            self._at[1] = recent.expected_us
+        else:
             self._at = [0, *(self._reckon(n) for n in range(1, self.max_size + 1))]
 
     def run_us(self, size: int) -> int:

@@ -30,7 +30,7 @@ class _Flow(EdfQueue[T]):
 
 
 class FairQueue(Generic[T]):
-    """`len` and `size_bytes` count what waits, of all agents."""
+    """`length` (also `len`) and `size_bytes` count what waits, of all agents."""
 
     def __init__(self) -> None:
         self._flows: dict[str, _Flow[T]] = {}
@@ -39,11 +39,11 @@ class FairQueue(Generic[T]):
         self._busy = 0
         self._present_us = 0
         self._era = 0
-        self._length = 0
+        self.length = 0
         self.size_bytes = 0
 
     def __len__(self) -> int:
-        return self._length
+        return self.length
 
     def __iter__(self) -> Iterator[T]:
         """Items that wait, in no particular order."""
@@ -60,7 +60,7 @@ class FairQueue(Generic[T]):
             flow = self._flows[agent] = _Flow(self._present_us)
         new = not flow.rows
         ticket = flow.push(item, expiry_us=expiry_us, size_bytes=size_bytes, agent=agent)
-        self._length += 1
+        self.length += 1
         self.size_bytes += size_bytes
         if new:
             self._busy += 1
@@ -81,7 +81,7 @@ class FairQueue(Generic[T]):
             if place != flow.place:
                 heapq.heappop(self._heap)
                 continue
-            over_us = now_us + takes_us if self._length > 1 else now_us
+            over_us = now_us + takes_us if self.length > 1 else now_us
             if flow.next_expiry_us <= over_us:
                 expired.append(self._drop(flow))
                 continue
@@ -131,9 +131,11 @@ class FairQueue(Generic[T]):
         own, tag_us = 0, self._present_us
         if mine is not None:
             own = len(mine.rows) if expiry_us is None else mine.ahead_of(expiry_us)
+            if len(mine.rows) == self.length:
+                return own
             tag_us = max(mine.tag_us, tag_us)
-        if own == self._length:
-            return own
+        elif not self.length:
+            return 0
         cost_us = max(1, cost_us)
         tag_us += own * cost_us
         ahead = own
@@ -174,21 +176,21 @@ class FairQueue(Generic[T]):
     def _sweep(self, flow: _Flow[T], now_us: int) -> list[T]:
         before_bytes = flow.size_bytes
         out = flow.expired(now_us)
-        self._length -= len(out)
+        self.length -= len(out)
         self.size_bytes -= before_bytes - flow.size_bytes
         if not flow.rows:
             self._ran_dry(flow)
         return out
 
     def _count_out(self, size_bytes: int) -> None:
-        self._length -= 1
+        self.length -= 1
         self.size_bytes -= size_bytes
 
     def _ran_dry(self, flow: _Flow[T]) -> None:
         """It has nothing more to run. What it owes is remembered only while others wait."""
         flow.place = 0
         self._busy -= 1
-        if not self._length:
+        if not self.length:
             self._flows.clear()
             self._heap.clear()
             self._present_us = 0

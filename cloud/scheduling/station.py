@@ -44,6 +44,7 @@ class Station(Generic[T]):
         self.decodes = Recent(SAMPLES)
         self._decoders = decoders
         self._sizes = Recent(SAMPLES)
+        self._every_us: dict[int, int] = {}
 
     @property
     def decoders(self) -> int:
@@ -62,11 +63,14 @@ class Station(Generic[T]):
     def seen(self, size: int, run_us: int) -> None:
         """A run of `size` frames took so long, decoding not included."""
         self.curve.observe(size, run_us)
-        self._sizes.add(size)
+        if self.batch.max > 1:
+            self._sizes.add(size)
+        self._every_us.clear()
 
     def served(self, *, decode_us: int, run_us: int) -> None:
         """A frame was decoded and run."""
         self.decodes.add(decode_us)
+        self._every_us.clear()
         self.frames.add(decode_us + run_us)
 
     def share_us(self, size: int) -> int:
@@ -83,10 +87,13 @@ class Station(Generic[T]):
         have left the queue, and none overtakes them."""
         most = self.batch.max
         before = spoken_for
-        if len(self.queue):
+        if self.queue.length:
             before += self.queue.ahead_of(agent, expiry_us, cost_us=self.share_us(most))
         if before < most and len(self.runs) < self.ready:
             return 0
+        if self.ready == 1:
+            runs_us = before // most * self._run_us(most) if before >= most else 0
+            return runs_us + (self._left_us(next(iter(self.runs.values())), now_us) if self.runs else 0)
         free = [self._left_us(run, now_us) for run in self.runs.values()]
         free += [0] * (max(1, self.ready) - len(free))
         return start_delay_us(free, runs=before // most, run_us=self._run_us(most))
@@ -113,11 +120,16 @@ class Station(Generic[T]):
 
     def _run_us(self, size: int) -> int:
         """From one start to the next on a busy instance: pictures are decoded ahead, unless that is what takes longest."""
-        run_us = self.curve.run_us(size)
-        decode_us = size * self.decodes.expected_us
-        if not self._decoders:
-            return run_us + decode_us
-        return max(run_us, decode_us * self.instances // self._decoders)
+        known_us = self._every_us.get(size)
+        if known_us is None:
+            known_us = self.curve.run_us(size)
+            decode_us = size * self.decodes.expected_us
+            if self._decoders:
+                known_us = max(known_us, decode_us * self.instances // self._decoders)
+            else:
+                known_us += decode_us
+            self._every_us[size] = known_us
+        return known_us
 
     def _left_us(self, run: Run, now_us: int) -> int:
         return residual_us(expected_us=run.expected_us, late_us=run.late_us, elapsed_us=now_us - run.begun_us)
