@@ -25,7 +25,8 @@ _REBUILD_MAX_S = 5.0
 
 
 class ModelHost:
-    """Owns the instances of one model and the threads that run them."""
+    """Owns the instances of one model and the threads that run them. `runs` since the start; `retried` of them failed as a
+    batch and were run frame by frame."""
 
     def __init__(
         self,
@@ -45,6 +46,8 @@ class ModelHost:
         self._clock_us = clock_us
         self._stop = threading.Event()
         self.threads: list[threading.Thread] = []
+        self.runs = 0
+        self.retried = 0
         self.info = ModelInfo(name=spec.name, sha256="", labels=(), input_width_px=0, input_height_px=0)
 
     def start(self) -> None:
@@ -134,6 +137,8 @@ class ModelHost:
         pictures = [job.picture for job in jobs if job.picture is not None]
         assert len(pictures) == len(jobs), "a decoded job has a picture"  # noqa: S101 - an invariant of the backlog
         done = run_pictures(detector, pictures, max_detections=self._max_detections, clock_us=self._clock_us)
+        self.runs += 1
+        self.retried += len(jobs) > 1 and not done.sound
         for job, outcome in zip(jobs, done.outcomes, strict=True):
             if isinstance(outcome, Failed) and outcome.reason is RejectReason.FAILED:
                 log.warning("model %s failed on %s: %s", self._spec.name, job.id, outcome.text)

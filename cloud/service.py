@@ -140,6 +140,7 @@ class Service:
         gauges.show(
             self.metrics,
             backlog=self.backlog,
+            hosts=self._hosts.values(),
             reception=self._reception,
             writer=self.writer,
             clock_us=clock_us,

@@ -158,6 +158,8 @@ def test_a_poisoned_picture_hurts_only_itself(
         (reject,) = agent.peer.wait(Reject)
         assert (reject.seq, reject.reason) == (4, reason)
         assert detector.sizes == [1, 4, 1, 1, 1, 1], "once together, then each by itself, once"
+        assert made.metrics.value("nearfar_worker_runs_total") == 2
+        assert made.metrics.value("nearfar_worker_runs_retried_total") == 1
         eventually(lambda: not made.not_ready(), what="an instance")
         agent.frame(6)
         agent.peer.wait(Result, 5)
