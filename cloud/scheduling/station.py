@@ -5,8 +5,7 @@ order in which its frame would really run; frames whose bodies still cross do no
 and their time on the wire overlaps with the new frame's own. What is not foreseen is what comes later.
 """
 
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from cloud.scheduling.batch_rule import BatchRule
 from cloud.scheduling.cost_curve import SAMPLES, CostCurve
@@ -20,8 +19,7 @@ _SELDOM_LESS_PERCENT = 90
 """Of what a run usually takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """One instance at work: since when, how long that usually takes, and what one in twenty exceeds."""
 
     begun_us: int

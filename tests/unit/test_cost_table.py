@@ -1,6 +1,8 @@
 """`nearfar cloud --explain`: what is measured, and what follows from it."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from cloud.cost_table import Cell, advice, queue_bound
 from cloud.scheduling.batch_rule import BatchRule
 from nearfar.cli.main import run
+from tests.support.models import COLOURS, write_yolox
 
 WORKER = """\
 version: 1
@@ -93,3 +96,23 @@ def test_what_carries_clearly_more_is_advised_and_nothing_that_is_too_slow() -> 
     assert advice(cells, BatchRule(max=4), instances=1) == ""
     side_by_side = [cell(1, 1, 10), cell(2, 1, 30)]
     assert advice(side_by_side, BatchRule(), instances=2).startswith("instances: 1 would carry 1.50")
+
+
+@pytest.mark.parametrize("explain", [["--explain"], []])
+def test_batches_of_a_file_that_takes_one_picture_are_refused_at_the_start_and_the_dimension_is_named(
+    worker: Path, explain: list[str]
+) -> None:
+    model = write_yolox(worker.parent / "frozen.onnx", frozen=(64, 64))
+    detector = {"kind": "yolox", "model": str(model), "input": "64x64", "labels": list(COLOURS)}
+    sets = [f"models.quick.detector={json.dumps(detector)}", "models.quick.instances=1"]
+    command = [sys.executable, "-m", "nearfar", "cloud", str(worker), *explain]
+    ended = subprocess.run(
+        [*command, *(word for each in sets for word in ("--set", each))],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "models.quick.batch.max: 4 pictures at once" in ended.stderr
+    assert "images float32 [1, 3, 64, 64]: its first dimension, the batch, is fixed at 1" in ended.stderr

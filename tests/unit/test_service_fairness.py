@@ -1,0 +1,91 @@
+"""On a real service: whose frame is next, and what each agent is told about the wait."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cloud.session import WorkerSession
+from protos.wire.live import FrameBody, FrameHead, Reject, Result
+from protos.wire.session import Ping, Pong, RejectReason
+from tests.support.eventually import eventually
+from tests.support.peers import FakePeer
+from tests.support.rigs import ENCODING, HELLO, Rig, rig_in
+from tests.support.workers import MODEL, clock_us
+
+MS = 1000
+
+
+class Order(FakePeer):
+    """Notes in `seen` whose results came, in the order in which they did."""
+
+    def __init__(self, name: str, seen: list[str]) -> None:
+        super().__init__()
+        self._name = name
+        self._seen = seen
+
+    def send(self, message):
+        if isinstance(message, Result):
+            self._seen.append(self._name)
+        return super().send(message)
+
+
+class Agent:
+    def __init__(self, rig: Rig, name: str, seen: list[str]) -> None:
+        self.peer = Order(name, seen)
+        self.session: WorkerSession = rig.service.open(self.peer)
+        self.session.receive(replace(HELLO, agent=name), clock_us())
+
+    def frame(self, seq: int, budget_us: int = 5_000 * MS) -> None:
+        head = FrameHead(stream=0, seq=seq, worker_budget_us=budget_us, sent_mono_us=0, encoding=ENCODING)
+        self.session.receive(head, clock_us())
+        self.session.receive(FrameBody(stream=0, seq=seq, data=b"0123456789"), clock_us())
+
+    def queue_us(self) -> int:
+        self.session.receive(Ping(nonce=len(self.peer.all(Pong)), sent_mono_us=0), clock_us())
+        load = self.peer.all(Pong)[-1].load
+        assert load is not None
+        return load.queue_us
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    with rig_in(tmp_path) as made:
+        yield made
+
+
+def test_the_frame_of_a_modest_agent_does_not_wait_behind_those_of_a_greedy_one(rig: Rig) -> None:
+    seen: list[str] = []
+    greedy, modest = Agent(rig, "greedy", seen), Agent(rig, "modest", seen)
+    rig.detector.gate.clear()
+    greedy.frame(1)
+    eventually(rig.detector.running.is_set, what="a run")
+    for seq in range(2, 8):
+        greedy.frame(seq)
+    for seq in (1, 2):
+        modest.frame(seq, budget_us=60_000 * MS)
+    rig.detector.gate.set()
+    eventually(lambda: len(seen) == 9, what="every result")
+    # the one that ran, the one that was decoded ahead of it before the other came, and then by turns
+    assert max(i for i, name in enumerate(seen) if name == "modest") <= 5
+    assert seen.count("modest") == 2
+
+
+def test_each_agent_is_told_the_wait_that_it_would_meet(rig: Rig) -> None:
+    seen: list[str] = []
+    greedy, modest = Agent(rig, "greedy", seen), Agent(rig, "modest", seen)
+    rig.service.backlog.work.ready(MODEL, change=0, seen=[(1, 1_000 * MS)])
+    rig.detector.gate.clear()
+    greedy.frame(1)
+    eventually(rig.detector.running.is_set, what="a run")
+    for seq in range(2, 7):
+        greedy.frame(seq, budget_us=60_000 * MS)
+    assert greedy.queue_us() >= 5_000 * MS
+    assert modest.queue_us() <= 3_100 * MS
+    greedy.frame(7, budget_us=1_500 * MS)
+    (reject,) = greedy.peer.wait(Reject)
+    assert reject.reason is RejectReason.TOO_LATE
+    assert reject.queue_us >= 5_000 * MS
+    modest.frame(1, budget_us=4_500 * MS)
+    assert modest.peer.all(Reject) == []
