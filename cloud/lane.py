@@ -78,12 +78,13 @@ class ModelLane(Station[Job]):
             if again_us is not None and again_us > now_us:
                 self._deferring = True
                 return expired, [], again_us
-        size = min(self.batch.max, len(self.decoded) + self.queue.length)
+        most = self.batch.max
+        size = min(most, len(self.decoded) + self.queue.length) if most > 1 else 1
         run: list[Job] = []
         while self.decoded and len(run) < size:
             run.append(self.decoded.popleft())
         while len(run) < size and self.queue.length:
-            late, found = self.take_next(now_us, size=size)
+            late, found = self.take_next(now_us, size)
             expired += late
             if found is not None:
                 run.append(found)

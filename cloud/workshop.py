@@ -165,16 +165,20 @@ class Workshop:
         now_us = self._hall.clock_us()
         expired, jobs, again_us = lane.take(now_us)
         if jobs:
-            to_decode = [job for job in jobs if job.picture is None]
             lane.taken[instance] = jobs
-            lane.begin(instance, now_us, size=len(jobs), to_decode=len(to_decode))
-            for job in to_decode:
-                job.stage = Stage.DECODING
+            to_decode = 0
+            for job in jobs:
+                if job.picture is None:
+                    job.stage = Stage.DECODING
+                    to_decode += 1
+            lane.begin(instance, now_us, len(jobs), to_decode)
             if not to_decode:
                 for job in jobs:
                     self._start(job, now_us)
-            self._hall.call(lane)
-            self._hall.ease()
+            if lane.queue.length or lane.decoded:
+                self._hall.call(lane)
+            if self._hall.giving_way:
+                self._hall.ease()
         elif again_us is not None:
             self._hall.call_decoder(lane)
         return expired, jobs, again_us
@@ -182,7 +186,7 @@ class Workshop:
     def _next_for_pool(self) -> Found:
         for lane in self._hall.lanes.values():
             if lane.wants_decoded:
-                expired, job = lane.take_next(self._hall.clock_us(), size=lane.batch.max)
+                expired, job = lane.take_next(self._hall.clock_us(), lane.batch.max)
                 if job is None:
                     return expired, [], None
                 job.stage = Stage.DECODING

@@ -12,13 +12,14 @@ SAMPLES = 200
 
 
 class CostCurve:
-    """`max_size` frames at most in a run; 0 µs everywhere until the first run."""
+    """`max_size` frames at most in a run; 0 µs everywhere until the first run. `at[n]`: what `run_us(n)` says, to be read
+    only."""
 
     def __init__(self, max_size: int = 1) -> None:
         self.max_size = max_size
         self._seen: dict[int, Recent] = {}
         self._sizes: list[int] = []
-        self._at: list[int] = [0] * (max_size + 1)
+        self.at: list[int] = [0] * (max_size + 1)
 
     def observe(self, size: int, run_us: int) -> None:
         recent = self._seen.get(size)
@@ -30,19 +31,19 @@ class CostCurve:
         if recent.expected_us == before_us:
             return
         if self.max_size == 1:
-            self._at[1] = recent.expected_us
+            self.at[1] = recent.expected_us
         else:
-            self._at = [0, *(self._reckon(n) for n in range(1, self.max_size + 1))]
+            self.at = [0, *(self._reckon(n) for n in range(1, self.max_size + 1))]
 
     def run_us(self, size: int) -> int:
         """Of a run of `size` frames, 1 to `max_size`."""
-        return self._at[size]
+        return self.at[size]
 
     def late_us(self, size: int) -> int:
         """What one run in twenty exceeds, at least a tenth above `run_us`."""
+        late_us = self.at[size] * 11 // 10
         recent = self._seen.get(size)
-        usual_us = self._at[size]
-        return max(usual_us + usual_us // 10, 0 if recent is None else recent.p95_us)
+        return late_us if recent is None or recent.p95_us < late_us else recent.p95_us
 
     def measured(self) -> list[tuple[int, int, int]]:
         """`(size, p50 µs, runs)` of every size that was run."""

@@ -19,13 +19,15 @@ _SLACK = 16
 
 
 class _Flow(EdfQueue[T]):
-    """One agent's frames. `tag_us`: where it stands in virtual time; `place`: its one valid entry in the heap."""
+    """One agent's frames. `tag_us`: where it stands in virtual time, in the accounts of `era`; `place`: its one valid entry
+    in the heap."""
 
-    __slots__ = ("place", "tag_us")
+    __slots__ = ("era", "place", "tag_us")
 
-    def __init__(self, tag_us: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.tag_us = tag_us
+        self.tag_us = 0
+        self.era = 0
         self.place = 0
 
 
@@ -51,20 +53,21 @@ class FairQueue(Generic[T]):
 
     @property
     def agents(self) -> int:
-        """Agents that something is remembered of; bounded by those that have had work since the queue was empty."""
+        """Agents that something is remembered of: at most 16 while nothing waits."""
         return len(self._flows)
 
     def push(self, item: T, *, agent: str, expiry_us: int, size_bytes: int) -> Ticket[T]:
         flow = self._flows.get(agent)
         if flow is None:
-            flow = self._flows[agent] = _Flow(self._present_us)
+            flow = self._flows[agent] = _Flow()
         new = not flow.rows
         ticket = flow.push(item, expiry_us=expiry_us, size_bytes=size_bytes, agent=agent)
         self.length += 1
         self.size_bytes += size_bytes
         if new:
             self._busy += 1
-            flow.tag_us = max(flow.tag_us, self._present_us)
+            if flow.era != self._era or flow.tag_us < self._present_us:
+                flow.era, flow.tag_us = self._era, self._present_us
             self._enter(flow)
         return ticket
 
@@ -133,7 +136,8 @@ class FairQueue(Generic[T]):
             own = len(mine.rows) if expiry_us is None else mine.ahead_of(expiry_us)
             if len(mine.rows) == self.length:
                 return own
-            tag_us = max(mine.tag_us, tag_us)
+            if mine.era == self._era and mine.tag_us > tag_us:
+                tag_us = mine.tag_us
         elif not self.length:
             return 0
         cost_us = max(1, cost_us)
@@ -191,10 +195,11 @@ class FairQueue(Generic[T]):
         flow.place = 0
         self._busy -= 1
         if not self.length:
-            self._flows.clear()
             self._heap.clear()
             self._present_us = 0
             self._era += 1
+            if len(self._flows) > _SLACK:
+                self._flows.clear()
         elif len(self._flows) > 2 * self._busy + _SLACK:
             self._flows = {
                 name: flow

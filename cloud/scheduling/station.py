@@ -42,18 +42,15 @@ class Station(Generic[T]):
         self.decodes = Recent(SAMPLES)
         self._decoders = decoders
         self._sizes = Recent(SAMPLES)
-        self._every_us: dict[int, int] = {}
 
     @property
     def decoders(self) -> int:
         return self._decoders
 
-    def begin(self, instance: int, now_us: int, *, size: int, to_decode: int = 0) -> None:
+    def begin(self, instance: int, now_us: int, size: int, to_decode: int = 0) -> None:
         """The instance has taken `size` frames, of which it decodes `to_decode` first."""
         first_us = to_decode * self.decodes.expected_us
-        self.runs[instance] = Run(
-            now_us, first_us + self.curve.run_us(size), first_us + self.curve.late_us(size)
-        )
+        self.runs[instance] = Run(now_us, first_us + self.curve.at[size], first_us + self.curve.late_us(size))
 
     def end(self, instance: int) -> None:
         self.runs.pop(instance, None)
@@ -63,21 +60,19 @@ class Station(Generic[T]):
         self.curve.observe(size, run_us)
         if self.batch.max > 1:
             self._sizes.add(size)
-        self._every_us.clear()
 
     def served(self, *, decode_us: int, run_us: int) -> None:
         """A frame was decoded and run."""
         self.decodes.add(decode_us)
-        self._every_us.clear()
         self.frames.add(decode_us + run_us)
 
     def share_us(self, size: int) -> int:
         """What one frame in a run of `size` costs the model."""
         return self._run_us(size) // size
 
-    def take_next(self, now_us: int, *, size: int) -> tuple[list[T], T | None]:
+    def take_next(self, now_us: int, size: int) -> tuple[list[T], T | None]:
         """`(expired, next)` of the queue, for a run of `size` frames; what is next is charged to its agent."""
-        takes_us = self.curve.run_us(size) * _SELDOM_LESS_PERCENT // 100
+        takes_us = self.curve.at[size] * _SELDOM_LESS_PERCENT // 100
         return self.queue.pop(now_us, cost_us=self.share_us(size), takes_us=takes_us)
 
     def delay_us(self, agent: str, expiry_us: int | None, now_us: int, *, spoken_for: int = 0) -> int:
@@ -118,16 +113,12 @@ class Station(Generic[T]):
 
     def _run_us(self, size: int) -> int:
         """From one start to the next on a busy instance: pictures are decoded ahead, unless that is what takes longest."""
-        known_us = self._every_us.get(size)
-        if known_us is None:
-            known_us = self.curve.run_us(size)
-            decode_us = size * self.decodes.expected_us
-            if self._decoders:
-                known_us = max(known_us, decode_us * self.instances // self._decoders)
-            else:
-                known_us += decode_us
-            self._every_us[size] = known_us
-        return known_us
+        run_us = self.curve.at[size]
+        decode_us = size * self.decodes.expected_us
+        if not self._decoders:
+            return run_us + decode_us
+        decode_us = decode_us * self.instances // self._decoders
+        return run_us if run_us > decode_us else decode_us  # noqa: FURB136 - a call costs more than all of this
 
     def _left_us(self, run: Run, now_us: int) -> int:
         return residual_us(expected_us=run.expected_us, late_us=run.late_us, elapsed_us=now_us - run.begun_us)

@@ -173,7 +173,7 @@ class WorkerModel:
             size = min(station.batch.max, len(station.queue))
             run: list[Job] = []
             while len(run) < size:
-                expired, job = station.take_next(now_us, size=size)
+                expired, job = station.take_next(now_us, size)
                 for late in expired:
                     self._expire(late)
                 if job is None:
