@@ -7,7 +7,7 @@ returned, or handed to `ended`. `work` is the side of those who decode and detec
 from collections.abc import Callable
 
 from cloud.hall import Ended, Hall
-from cloud.jobs import EXPIRED, Failed, Job, Stage
+from cloud.jobs import DISPLACED, EXPIRED, Failed, Job, Stage
 from cloud.lane import ModelLane
 from cloud.ledger import Ledger
 from cloud.scheduling.admission import Refusal
@@ -31,9 +31,22 @@ class Backlog:
         self.work = Workshop(self._hall)
 
     def admit(self, job: Job) -> Refusal | None:
-        """Take the job in, awaiting its body; or why not."""
-        with self._hall.lock:
-            return self._ledger.admit(job, self._hall.lanes[job.model], draining=self._hall.draining)
+        """Take the job in, awaiting its body; or why not. A full queue is shared, too: an agent that has more frames in it
+        gives the place of its least urgent one."""
+        hall, lane = self._hall, self._hall.lanes[job.model]
+        displaced = None
+        with hall.lock:
+            refusal = self._ledger.admit(job, lane, draining=hall.draining)
+            if refusal is not None and refusal.reason is RejectReason.QUEUE_FULL:
+                displaced = lane.queue.displaced_by(job.id.agent)
+                if displaced is not None and self._ledger.fits_instead_of(displaced, job):
+                    hall.end(displaced)
+                    refusal = self._ledger.admit(job, lane, draining=hall.draining)
+                else:
+                    displaced = None
+        if displaced is not None:
+            hall.ended(displaced, DISPLACED)
+        return refusal
 
     def body(self, job: Job, data: Buffer, arrived_us: int) -> Failed | None:
         """The body of an admitted head; why the job ended, if it did."""

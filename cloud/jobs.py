@@ -89,3 +89,6 @@ Outcome = Detected | Failed
 
 EXPIRED = Failed(RejectReason.EXPIRED, "its time was over before it could be run")
 STOPPED = Failed(RejectReason.DRAINING, "this worker stopped")
+DISPLACED = Failed(
+    RejectReason.QUEUE_FULL, "the queue is full, and an agent with fewer frames in it needed the place"
+)

@@ -51,6 +51,11 @@ class Ledger:
         self.size_bytes += job.size_bytes
         return None
 
+    def fits_instead_of(self, leaving: Job, job: Job) -> bool:
+        """Whether `job` finds room in the queue once `leaving` has left it."""
+        size_bytes = self.size_bytes - leaving.size_bytes + job.size_bytes
+        return self.frames <= self._max_frames and size_bytes <= self._max_bytes
+
     def started(self, job: Job) -> None:
         """It waits no more."""
         self.frames -= 1

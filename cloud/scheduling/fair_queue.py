@@ -156,6 +156,15 @@ class FairQueue(Generic[T]):
             ahead += before
         return ahead
 
+    def displaced_by(self, agent: str) -> T | None:
+        """What has to give its place to a frame of `agent` when there is none left: the least urgent item of the agent with
+        most waiting, if that has at least two more than `agent`. It stays in the queue until it is removed."""
+        mine = self._flows.get(agent)
+        longest = max(self._flows.values(), key=lambda flow: len(flow.rows), default=None)
+        if longest is None or len(longest.rows) < (0 if mine is None else len(mine.rows)) + 2:
+            return None
+        return longest.rows[0][2].item
+
     def soonest_us(self) -> int | None:
         """The earliest deadline of all that waits; None when nothing does."""
         return min((flow.next_expiry_us for flow in self._flows.values() if flow.rows), default=None)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cloud.limits import ServiceLimits
 from cloud.session import WorkerSession
 from protos.wire.live import FrameBody, FrameHead, Reject, Result
 from protos.wire.session import Ping, Pong, RejectReason
@@ -89,3 +90,27 @@ def test_each_agent_is_told_the_wait_that_it_would_meet(rig: Rig) -> None:
     assert reject.queue_us >= 5_000 * MS
     modest.frame(1, budget_us=4_500 * MS)
     assert modest.peer.all(Reject) == []
+
+
+def test_in_a_full_queue_an_agent_with_many_frames_makes_room_for_one_with_fewer(tmp_path: Path) -> None:
+    limits = ServiceLimits(queue_frames=4)
+    with rig_in(tmp_path, limits=limits) as rig:
+        seen: list[str] = []
+        greedy, modest = Agent(rig, "greedy", seen), Agent(rig, "modest", seen)
+        rig.detector.gate.clear()
+        greedy.frame(1)
+        eventually(rig.detector.running.is_set, what="a run")
+        for seq in range(2, 6):
+            greedy.frame(seq, budget_us=(60 + seq) * 1_000 * MS)
+        greedy.frame(6)
+        assert greedy.peer.all(Reject)[0].seq == 6, "nobody makes room for oneself"
+        modest.frame(1)
+        assert modest.peer.all(Reject) == []
+        (_, displaced) = greedy.peer.wait(Reject, 2)
+        assert (displaced.seq, displaced.reason) == (5, RejectReason.QUEUE_FULL)
+        assert "an agent with fewer frames" in displaced.text
+        modest.frame(2)
+        assert rig.service.backlog.waiting()[0] == 4
+        rig.detector.gate.set()
+        eventually(lambda: len(seen) == 5, what="every result")
+        assert rig.service.drain(5_000_000)
