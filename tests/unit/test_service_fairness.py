@@ -3,17 +3,21 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from cloud.limits import ServiceLimits
 from cloud.session import WorkerSession
+from pipelines.detectors.base import CancelToken
+from pipelines.frame import Picture
+from pipelines.result import Detections
 from protos.wire.live import FrameBody, FrameHead, Reject, Result
 from protos.wire.session import Ping, Pong, RejectReason
 from tests.support.eventually import eventually
 from tests.support.peers import FakePeer
 from tests.support.rigs import ENCODING, HELLO, Rig, rig_in
-from tests.support.workers import MODEL, clock_us
+from tests.support.workers import MODEL, GatedDetector, clock_us
 
 MS = 1000
 
@@ -56,21 +60,33 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
         yield made
 
 
-def test_the_frame_of_a_modest_agent_does_not_wait_behind_those_of_a_greedy_one(rig: Rig) -> None:
+class Timed(GatedDetector):
+    """Every run takes 20 ms, and waits for the gate."""
+
+    def detect(self, picture: Picture, cancel: CancelToken | None = None) -> Detections:
+        found = super().detect(picture, cancel)
+        Event().wait(0.02)
+        return found
+
+
+def test_the_frame_of_a_modest_agent_does_not_wait_behind_those_of_a_greedy_one(tmp_path: Path) -> None:
     seen: list[str] = []
-    greedy, modest = Agent(rig, "greedy", seen), Agent(rig, "modest", seen)
-    rig.detector.gate.clear()
-    greedy.frame(1)
-    eventually(rig.detector.running.is_set, what="a run")
-    for seq in range(2, 8):
-        greedy.frame(seq)
-    for seq in (1, 2):
-        modest.frame(seq, budget_us=60_000 * MS)
-    rig.detector.gate.set()
-    eventually(lambda: len(seen) == 9, what="every result")
-    # the one that ran, the one that was decoded ahead of it before the other came, and then by turns
-    assert max(i for i, name in enumerate(seen) if name == "modest") <= 5
+    detector = Timed()
+    with rig_in(tmp_path, detector=detector) as rig:
+        greedy, modest = Agent(rig, "greedy", seen), Agent(rig, "modest", seen)
+        rig.service.backlog.work.ready(MODEL, change=0, seen=[(1, 20 * MS)] * 20)
+        detector.gate.clear()
+        greedy.frame(1)
+        eventually(detector.running.is_set, what="a run")
+        for seq in range(2, 9):
+            greedy.frame(seq)
+        for seq in (1, 2):
+            modest.frame(seq, budget_us=60_000 * MS)
+        detector.gate.set()
+        eventually(lambda: len(seen) == 10, what="every result")
+    # the one that ran, the one that was decoded ahead before the other agent came, and then by turns
     assert seen.count("modest") == 2
+    assert max(i for i, name in enumerate(seen) if name == "modest") <= 6
 
 
 def test_each_agent_is_told_the_wait_that_it_would_meet(rig: Rig) -> None:
