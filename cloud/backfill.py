@@ -18,7 +18,8 @@ from protos.wire.session import RejectReason
 
 
 class Backfill:
-    """`receive` from any thread; it never blocks. `uploads` None: no payloads are kept."""
+    """`receive` from any thread; it never blocks. `give_way` returns when live frames leave room for it. `uploads` None: no
+    payloads are kept."""
 
     def __init__(
         self,
@@ -27,6 +28,7 @@ class Backfill:
         limits: ServiceLimits,
         metrics: WorkerMetrics,
         clock_us: Callable[[], int],
+        give_way: Callable[[], None],
         uploads: Uploads | None = None,
     ) -> None:
         self._uploads = uploads
@@ -34,7 +36,7 @@ class Backfill:
         self._limits = limits
         self._metrics = metrics
         self._clock_us = clock_us
-        self._intake = BulkIntake(self._open, failed=lambda: metrics.fault("bulk"))
+        self._intake = BulkIntake(self._open, give_way=give_way, failed=lambda: metrics.fault("bulk"))
 
     @property
     def thread(self) -> threading.Thread:

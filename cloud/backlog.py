@@ -7,7 +7,8 @@ returned, or handed to `ended`. `work` is the side of those who decode and detec
 from collections.abc import Callable
 
 from cloud.hall import Ended, Hall
-from cloud.jobs import EXPIRED, Failed, Job, Stage
+from cloud.jobs import DISPLACED, EXPIRED, Failed, Job, Stage
+from cloud.lane import ModelLane
 from cloud.ledger import Ledger
 from cloud.scheduling.admission import Refusal
 from cloud.workshop import Workshop
@@ -15,21 +16,37 @@ from pipelines.result import Load
 from protos.wire.live import Buffer
 from protos.wire.session import RejectReason
 
+MOST_GIVING_WAY_S = 1.0
+"""Well below the time after which an agent gives an ack up and sends again."""
+
 
 class Backlog:
-    """`models`: name → instances. Thread-safe."""
+    """`lanes`: a model's name → its frames. Thread-safe."""
 
     def __init__(
-        self, models: dict[str, int], *, ledger: Ledger, clock_us: Callable[[], int], ended: Ended
+        self, lanes: dict[str, ModelLane], *, ledger: Ledger, clock_us: Callable[[], int], ended: Ended
     ) -> None:
-        self._hall = Hall(models, ledger=ledger, clock_us=clock_us, ended=ended)
+        self._hall = Hall(lanes, ledger=ledger, clock_us=clock_us, ended=ended)
         self._ledger = ledger
         self.work = Workshop(self._hall)
 
     def admit(self, job: Job) -> Refusal | None:
-        """Take the job in, awaiting its body; or why not."""
-        with self._hall.lock:
-            return self._ledger.admit(job, self._hall.lanes[job.model], draining=self._hall.draining)
+        """Take the job in, awaiting its body; or why not. A full queue is shared, too: an agent that has more frames in it
+        gives the place of its least urgent one."""
+        hall, lane = self._hall, self._hall.lanes[job.model]
+        displaced = None
+        with hall.lock:
+            refusal = self._ledger.admit(job, lane, draining=hall.draining)
+            if refusal is not None and refusal.reason is RejectReason.QUEUE_FULL:
+                displaced = lane.queue.displaced_by(job.id.agent)
+                if displaced is not None and self._ledger.fits_instead_of(displaced, job):
+                    hall.end(displaced)
+                    refusal = self._ledger.admit(job, lane, draining=hall.draining)
+                else:
+                    displaced = None
+        if displaced is not None:
+            hall.ended(displaced, DISPLACED)
+        return refusal
 
     def body(self, job: Job, data: Buffer, arrived_us: int) -> Failed | None:
         """The body of an admitted head; why the job ended, if it did."""
@@ -48,7 +65,7 @@ class Backlog:
             del self._ledger.awaiting[id(job)]
             job.stage = Stage.QUEUED
             lane = self._hall.lanes[job.model]
-            job.ticket = lane.queue.push(job, expiry_us=job.expiry_us, size_bytes=job.size_bytes)
+            lane.put(job, arrived_us)
             self._hall.call(lane)
             return None
 
@@ -94,18 +111,17 @@ class Backlog:
             return [name for name, lane in self._hall.lanes.items() if not lane.ready]
 
     def load(self, model: str, now_us: int, *, told: str = "") -> Load:
-        """What a new frame with all the time in the world would meet; with the window of the agent it is `told` to."""
+        """What a new frame with all the time in the world would meet, of the agent it is `told` to; with its window."""
         with self._hall.lock:
             lane = self._hall.lanes[model]
-            queue_us = lane.queue_us(None, now_us)
             window_frames = self._ledger.credit.tell(
-                told, model, queue_us=queue_us, service_us=lane.p50_us, now_us=now_us
+                told, model, queue_us=lane.behind_all_us(now_us), service_us=lane.frames.p50_us, now_us=now_us
             )
             return Load(
                 queue_frames=self._ledger.frames,
-                queue_us=queue_us,
-                service_p50_us=lane.p50_us,
-                service_p95_us=lane.p95_us,
+                queue_us=lane.forecast_us(told, None, now_us),
+                service_p50_us=lane.frames.p50_us,
+                service_p95_us=lane.frames.p95_us,
                 window_frames=window_frames,
             )
 
@@ -123,13 +139,28 @@ class Backlog:
         """Admit nothing more and wait until nothing is in work; False if the time was not enough."""
         with self._hall.lock:
             self._hall.draining = True
+            self._hall.calmer.notify_all()
             return self._hall.calmer.wait_for(self._hall.empty, timeout_us / 1e6)
+
+    def give_way(self) -> None:
+        """Return once no frame waits for a model, or after `MOST_GIVING_WAY_S`: for work that has time."""
+        hall = self._hall
+        with hall.lock:
+            hall.giving_way += 1
+            hall.calmer.wait_for(lambda: hall.draining or hall.quiet, MOST_GIVING_WAY_S)
+            hall.giving_way -= 1
+
+    @property
+    def giving_way(self) -> int:
+        """Threads that do."""
+        return self._hall.giving_way
 
     def stop(self) -> list[Job]:
         """Let every waiting thread return; the jobs that never ran."""
         hall = self._hall
         with hall.lock:
             hall.draining = hall.stopped = True
+            hall.calmer.notify_all()
             left = hall.not_begun()
             for job in left:
                 hall.end(job)

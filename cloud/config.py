@@ -20,6 +20,10 @@ from pipelines.listen import LISTENER_CREDENTIALS, AddressConfig, HttpConfig
 from pipelines.registry import Family, Kind
 from pipelines.units import Duration, Size, duration, size
 
+AUTO = "auto"
+MOST_WAIT_US = 1_000_000
+Threads = Annotated[int, Field(ge=1, le=64)] | Literal["auto"]
+
 
 class ZmqListenConfig(AddressConfig):
     """The ZeroMQ listener agents connect to."""
@@ -59,19 +63,41 @@ class ListenConfig(Block):
         return self
 
 
+class BatchConfig(Block):
+    """Frames that run together. 1 is right on a CPU; `nearfar cloud WORKER.yaml --explain` measures what more would gain."""
+
+    max: int = Field(1, ge=1, le=64, description="frames of one run, at most")
+    wait: Duration = Field(
+        duration("0ms"),
+        description="how long a frame waits for company while the model is free; never so long that it would be late",
+    )
+
+    @field_validator("wait")
+    @classmethod
+    def _is_short(cls, wait_us: int) -> int:
+        if wait_us > MOST_WAIT_US:
+            raise ValueError("1s is the most: a frame that waits longer is late for any deadline")
+        return wait_us
+
+    @model_validator(mode="after")
+    def _waits_for_somebody(self) -> Self:
+        if self.wait and self.max == 1:
+            raise MisfitError((("wait",), "a frame that runs alone waits for nobody: write max, too"))
+        return self
+
+
 class ModelConfig(Block):
     """One model the worker serves."""
 
     detector: DetectorConfig
     sha256: Sha256 | None = Field(None, description="64 hex digits: refuse another file")
     instances: int = Field(1, ge=1, le=64, description="copies that run side by side")
-    threads: int = Field(
-        default_factory=lambda data: getattr(data["detector"], "threads", 1),
-        ge=1,
-        le=64,
-        description="threads of one run; instances × threads over all models should not exceed the cores",
+    threads: Threads = Field(
+        "auto",
+        description="threads of one run; auto: this model's share of the worker's `threads`, divided by its instances",
     )
     warm_up: int = Field(3, ge=0, le=1000, description="runs before the worker says it is ready")
+    batch: BatchConfig | None = Field(None, description="left out: as `batch` of the worker says")
 
     not_built: ClassVar[Mapping[str, str]] = {
         "providers": "other providers than the CPU are not built yet; leave providers out",
@@ -83,6 +109,10 @@ class ModelConfig(Block):
         for name in ("threads", "sha256"):
             own, inner = getattr(self, name), getattr(self.detector, name, None)
             if name not in type(self.detector).model_fields or own == inner or own is None:
+                continue
+            if own == AUTO:
+                if name in self.detector.model_fields_set:
+                    object.__setattr__(self, name, inner)  # as below
                 continue
             if name in self.detector.model_fields_set:
                 raise MisfitError(((name,), f"differs from detector.{name}; say it once"))
@@ -98,7 +128,11 @@ class ModelConfig(Block):
 
 
 class DecodeConfig(Block):
-    threads: int = Field(1, ge=1, le=64, description="threads that decode pictures")
+    threads: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = Field(
+        "auto",
+        description="threads that decode pictures ahead while every instance works; 0: instances decode what they run; "
+        "auto: 1 if the worker's `threads` leave one, else 0",
+    )
 
 
 class EngineConfig(Block):
@@ -122,19 +156,6 @@ class QueueConfig(Block):
 
     max_frames: int = Field(64, ge=1, le=100_000)
     max_bytes: Size = size("64MiB")
-
-
-class BatchConfig(Block):
-    """1 is right on CPU."""
-
-    max: int = Field(1, description="frames per run")
-    wait: Duration = Field(duration("0ms"), description="how long a frame waits for company")
-
-    @model_validator(mode="after")
-    def _is_one(self) -> Self:
-        if self.max != 1 or self.wait != 0:
-            raise ValueError("batching is not built yet; write {max: 1, wait: 0ms} or leave batch out")
-        return self
 
 
 class PerAgentConfig(Block):
@@ -182,9 +203,14 @@ class WorkerConfig(Block):
         "takes no more with it than its engine. 0: models run in the worker's own process",
     )
     engine: EngineConfig = EngineConfig()
+    threads: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
+        "auto",
+        description="the budget for all models and decoding: instances × threads + decode.threads stay within it unless they "
+        "are written out; auto: the cores this process may use",
+    )
     decode: DecodeConfig = DecodeConfig()
     queue: QueueConfig = QueueConfig()
-    batch: BatchConfig = BatchConfig()
+    batch: BatchConfig = Field(BatchConfig(), description="of every model that has none of its own")
     per_agent: PerAgentConfig = PerAgentConfig()
     limits: LimitsConfig = LimitsConfig()
     store: StoreConfig = Field(

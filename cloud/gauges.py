@@ -1,9 +1,10 @@
 """What a worker holds at this moment, shown among its metrics: read at each scrape, kept nowhere twice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from cloud.backlog import Backlog
 from cloud.metrics import WorkerMetrics
+from cloud.models import ModelHost
 from cloud.reception import Reception
 from cloud.store.writer import StoreWriter
 
@@ -12,6 +13,7 @@ def show(
     metrics: WorkerMetrics,
     *,
     backlog: Backlog,
+    hosts: Collection[ModelHost],
     reception: Reception,
     writer: StoreWriter,
     clock_us: Callable[[], int],
@@ -40,4 +42,12 @@ def show(
     for name, (words, read) in gauges.items():
         metrics.gauge(f"nearfar_worker_{name}", words, read)
     metrics.counter("nearfar_worker_frames_admitted", "Heads let in.", lambda: backlog.admitted)
+    metrics.counter(
+        "nearfar_worker_runs", "Runs of models, of one or more frames.", lambda: sum(h.runs for h in hosts)
+    )
+    metrics.counter(
+        "nearfar_worker_runs_retried",
+        "Runs of several frames that failed and were done again, frame by frame.",
+        lambda: sum(host.retried for host in hosts),
+    )
     writer.count_in(metrics.counter)

@@ -20,9 +20,9 @@ class Hall:
     on their way to reply and record store."""
 
     def __init__(
-        self, models: dict[str, int], *, ledger: Ledger, clock_us: Callable[[], int], ended: Ended
+        self, lanes: dict[str, ModelLane], *, ledger: Ledger, clock_us: Callable[[], int], ended: Ended
     ) -> None:
-        self.lanes = {name: ModelLane(instances) for name, instances in models.items()}
+        self.lanes = lanes
         self.ledger = ledger
         self.clock_us = clock_us
         self.ended = ended
@@ -30,6 +30,7 @@ class Hall:
         self.calmer = threading.Condition(self.lock)
         self.decoders = WaitingRoom()
         self.handing_over = 0
+        self.giving_way = 0
         self.draining = False
         self.stopped = False
 
@@ -37,13 +38,22 @@ class Hall:
         """Wake the one thread that can go on with what waits in `lane`."""
         if lane.wants_instance:
             lane.idle.call_one()
-        elif lane.wants_decoded:
+        else:
+            self.call_decoder(lane)
+
+    def call_decoder(self, lane: ModelLane) -> None:
+        if lane.wants_decoded:
             self.decoders.call_one()
 
     def ease(self) -> None:
-        """Whoever drains looks again."""
-        if self.draining:
+        """Whoever drains, or gives way to frames that wait, looks again."""
+        if self.draining or self.giving_way:
             self.calmer.notify_all()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no frame waits for a model; those that run do not count."""
+        return not any(lane.waiting for lane in self.lanes.values())
 
     def empty(self) -> bool:
         """Nothing in work, and every result handed to reply and record store: only then may they be flushed."""
@@ -61,6 +71,7 @@ class Hall:
         lane = self.lanes[job.model]
         if job.ticket is not None:
             lane.queue.remove(job.ticket)
+            lane.queue.settle(job.ticket, job.decode_us + job.run_us)
         if job.stage is Stage.DECODED and job in lane.decoded:
             lane.decoded.remove(job)
         job.stage = Stage.GONE

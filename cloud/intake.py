@@ -15,13 +15,19 @@ M = TypeVar("M")
 
 
 class BulkIntake(Generic[S, M]):
-    """`open_batch(sender, batch)` runs on the intake's thread; at most `most` batches wait. One it fails on is counted by
-    `failed` and hurts no other."""
+    """`open_batch(sender, batch)` runs on the intake's thread, each after `give_way` returned; at most `most` batches wait.
+    One it fails on is counted by `failed` and hurts no other."""
 
     def __init__(
-        self, open_batch: Callable[[S, M], None], *, failed: Callable[[], None], most: int = 16
+        self,
+        open_batch: Callable[[S, M], None],
+        *,
+        give_way: Callable[[], None],
+        failed: Callable[[], None],
+        most: int = 16,
     ) -> None:
         self._open = open_batch
+        self._give_way = give_way
         self._failed = failed
         self._stopping = False
         self._halted = False
@@ -59,6 +65,7 @@ class BulkIntake(Generic[S, M]):
     def _run(self) -> None:
         while (item := self._queue.get()) is not None and not self._halted:
             try:
+                self._give_way()
                 self._open(*item)
             except Exception:
                 self._failed()

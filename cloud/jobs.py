@@ -40,8 +40,9 @@ class Origin(Protocol):
 class Job:
     """Times in µs of the worker's monotonic clock. `expiry_us` = head's arrival + its budget.
 
-    `source_size`: (width_px, height_px) of the frame as captured, which its boxes come back in. `begun_us`: when an
-    instance took it, less the decoding that was done before. `keep_body`: also once it is decoded, else it is let go. `to_store`: its result is kept as a record.
+    `source_size`: (width_px, height_px) of the frame as captured, which its boxes come back in. `run_us`: its
+    share of the run it was in. `keep_body`: also once it is decoded, else it is let go. `to_store`: its result is kept as a
+    record.
     """
 
     origin: Origin
@@ -59,8 +60,8 @@ class Job:
     picture: Picture | None = field(default=None, repr=False)
     decode_us: int = 0
     decoded_us: int = 0
-    begun_us: int = 0
     started_us: int = 0
+    run_us: int = 0
     loan: Loan | None = None
     ticket: "Ticket[Job] | None" = None
 
@@ -88,5 +89,8 @@ class Failed:
 
 Outcome = Detected | Failed
 
-EXPIRED = Failed(RejectReason.EXPIRED, "its time was over before it could be started")
+EXPIRED = Failed(RejectReason.EXPIRED, "its time was over before it could be run")
 STOPPED = Failed(RejectReason.DRAINING, "this worker stopped")
+DISPLACED = Failed(
+    RejectReason.QUEUE_FULL, "the queue is full, and an agent with fewer frames in it needed the place"
+)

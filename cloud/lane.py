@@ -1,87 +1,110 @@
-"""One model's frames in the backlog, and how long they take. Not thread-safe: the backlog holds the lock.
+"""One model's frames in the backlog, and the threads that wait for them. Not thread-safe: the backlog holds the lock.
 
 An instance that is free decodes the frame it takes by itself: no hand-over between threads. Only while all of
-them work is the next frame decoded ahead, by the pool; what the pool decodes is spoken for by an instance.
+them work, or wait for company for a batch, are frames decoded ahead, by the pool; what the pool decodes is spoken
+for by an instance.
 """
 
-from bisect import bisect_left, insort
 from collections import deque
 
 from cloud.jobs import Job
-from cloud.scheduling.queue import EdfQueue
+from cloud.scheduling.batch_rule import BatchRule
+from cloud.scheduling.station import Station
 from cloud.waiting_room import WaitingRoom
 
-_SERVICE_SAMPLES = 200
 
+class ModelLane(Station[Job]):
+    """`ahead` frames are being decoded by the pool; `taken`: instance → the frames it has."""
 
-class ModelLane:
-    """`ready` instances of `instances` are usable; `working`: instance → the frame it has taken; `ahead` frames are
-    being decoded by the pool; `p50_us`, `p95_us`: decode + detect of the last 200 runs."""
-
-    def __init__(self, instances: int) -> None:
-        self.instances = instances
-        self.ready = 0
-        self.queue = EdfQueue[Job]()
+    def __init__(self, instances: int, *, batch: BatchRule | None = None, decoders: int = 1) -> None:
+        super().__init__(instances=instances, batch=batch, decoders=decoders)
         self.ahead = 0
         self.decoded: deque[Job] = deque()
-        self.working: dict[int, Job] = {}
+        self.taken: dict[int, list[Job]] = {}
         self.idle = WaitingRoom()
-        self.p50_us = 0
-        self.p95_us = 0
-        self._latest: deque[int] = deque()
-        self._ordered: list[int] = []
+        self._deferring = False
+        self._since_us = 0
 
     @property
     def busy(self) -> bool:
-        return bool(len(self.queue) or self.ahead or self.decoded or self.working)
+        return bool(self.queue.length or self.ahead or self.decoded or self.taken)
+
+    @property
+    def waiting(self) -> int:
+        """Frames with their bodies here that no instance has."""
+        return self.queue.length + self.ahead + len(self.decoded)
 
     @property
     def wants_decoded(self) -> bool:
-        """Whether the pool should decode a waiting frame: every instance works, and at most one frame each
+        """Whether the pool should decode a waiting frame: no instance would start it now, and at most one run of each
         waits decoded."""
         return (
-            len(self.queue) > 0
-            and len(self.working) >= self.ready
-            and self.ahead + len(self.decoded) < self.instances
+            self.queue.length > 0
+            and self.decoders > 0
+            and (self._deferring or len(self.taken) >= self.ready)
+            and self.ahead + len(self.decoded) < self.instances * self.batch.max
         )
 
     @property
     def wants_instance(self) -> bool:
         """Whether an instance that waits has something to take."""
-        waiting = len(self.idle)
-        return waiting > 0 and bool(self.decoded or (len(self.queue) and self.ahead < waiting))
+        bells = self.idle.bells
+        return bool(bells and (self.decoded or (self.queue.length and self.ahead < len(bells))))
 
-    def take(self, now_us: int) -> tuple[list[Job], Job | None]:
-        """`(expired, next)` for an instance that asks, and is not in the waiting room."""
+    def put(self, job: Job, now_us: int) -> None:
+        """Its body is here."""
+        if not self.waiting:
+            self._since_us = now_us
+        job.ticket = self.queue.push(
+            job, agent=job.id.agent, expiry_us=job.expiry_us, size_bytes=job.size_bytes
+        )
+
+    def take(self, now_us: int) -> tuple[list[Job], list[Job], int | None]:
+        """`(expired, run, again)` for an instance that asks, and is not in the waiting room. When `run` is empty the
+        instance may ask again at `again`, None: when it is called."""
         expired: list[Job] = []
-        while self.decoded:
-            job = self.decoded.popleft()
-            if job.expiry_us > now_us:
-                return expired, job
-            expired.append(job)
-        if self.ahead > len(self.idle):  # the pool has a more urgent one nearly ready for us
-            return expired, None
-        late, found = self.queue.pop(now_us)
-        return expired + late, found
+        if self.decoded:
+            expired = [job for job in self.decoded if job.expiry_us <= now_us]
+            for job in expired:
+                self.decoded.remove(job)
+        self._deferring = False
+        if not self.decoded and self.ahead > len(
+            self.idle
+        ):  # the pool has a more urgent one nearly ready for us
+            return expired, [], None
+        if self.batch.wait_us:
+            expired += self.queue.expired(now_us)
+            again_us = self._company_until_us()
+            if again_us is not None and again_us > now_us:
+                self._deferring = True
+                return expired, [], again_us
+        most = self.batch.max
+        size = min(most, len(self.decoded) + self.queue.length) if most > 1 else 1
+        run: list[Job] = []
+        while self.decoded and len(run) < size:
+            run.append(self.decoded.popleft())
+        while len(run) < size and self.queue.length:
+            late, found = self.take_next(now_us, size)
+            expired += late
+            if found is not None:
+                run.append(found)
+        self._since_us = now_us
+        return expired, run, None
 
-    def queue_us(self, expiry_us: int | None, now_us: int) -> int:
-        """Delay before a new frame would start (None: one that all others precede).
+    def forecast_us(self, agent: str, expiry_us: int | None, now_us: int) -> int:
+        """Delay before a new frame of `agent` would start (`expiry_us` None: one that its others precede)."""
+        return self.delay_us(agent, expiry_us, now_us, spoken_for=self.ahead + len(self.decoded))
 
-        Frames whose bodies are still crossing do not count: the detector is free meanwhile, and their time on
-        the wire overlaps with the new frame's own.
-        """
-        before = len(self.queue) if expiry_us is None else self.queue.ahead_of(expiry_us)
-        before += self.ahead + len(self.decoded)
-        wait_us = before * self.p50_us // self.instances
-        if len(self.working) == self.instances:
-            wait_us += min(max(0, self.p50_us - (now_us - job.begun_us)) for job in self.working.values())
-        return wait_us
+    def behind_all_us(self, now_us: int) -> int:
+        """Delay before a frame would start that everything here precedes, whosever it is."""
+        return self.delay_behind_us(self.waiting, now_us)
 
-    def observe(self, service_us: int) -> None:
-        self._latest.append(service_us)
-        insort(self._ordered, service_us)
-        if len(self._latest) > _SERVICE_SAMPLES:
-            del self._ordered[bisect_left(self._ordered, self._latest.popleft())]
-        count = len(self._ordered)
-        self.p50_us = self._ordered[(count + 1) // 2 - 1]  # nearest rank, as everywhere
-        self.p95_us = self._ordered[-(-count * 95 // 100) - 1]
+    def _company_until_us(self) -> int | None:
+        """When a run of what waits should start; None when nothing does."""
+        urgent = [job.expiry_us for job in self.decoded]
+        soonest_us = self.queue.soonest_us()
+        if soonest_us is not None:
+            urgent.append(soonest_us)
+        if not urgent:
+            return None
+        return self.start_us(waiting=self.waiting, since_us=self._since_us, urgent_us=min(urgent))

@@ -30,8 +30,8 @@ class Ledger:
             size_bytes=self.size_bytes,
             max_frames=self._max_frames,
             max_bytes=self._max_bytes,
-            queue_us=lane.queue_us(job.expiry_us, job.head_us),
-            service_p50_us=lane.p50_us,
+            queue_us=lane.forecast_us(job.id.agent, job.expiry_us, job.head_us),
+            service_us=lane.service_us(lane.waiting),
             draining=draining,
             model_ready=lane.ready > 0,
         )
@@ -50,6 +50,11 @@ class Ledger:
         self.frames += 1
         self.size_bytes += job.size_bytes
         return None
+
+    def fits_instead_of(self, leaving: Job, job: Job) -> bool:
+        """Whether `job` finds room in the queue once `leaving` has left it."""
+        size_bytes = self.size_bytes - leaving.size_bytes + job.size_bytes
+        return self.frames <= self._max_frames and size_bytes <= self._max_bytes
 
     def started(self, job: Job) -> None:
         """It waits no more."""

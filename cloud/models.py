@@ -7,17 +7,15 @@ while the rest go on. A model rebuilt from another file than the one announced a
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
-import numpy as np
-
-from cloud.jobs import Detected, Failed, Job
+from cloud.jobs import Failed, Job
 from cloud.metrics import WorkerMetrics
-from cloud.workshop import Workshop
+from cloud.model_spec import ModelSpec
+from cloud.runs import run_pictures
+from cloud.warm_up import checked, warm_up
+from cloud.workshop import Decoded, Workshop
 from pipelines.detectors.base import Detector
-from pipelines.errors import ConfigError, Fatal, Rejected
 from pipelines.frame import Picture
-from pipelines.result import Detections
 from protos.wire.session import ModelInfo, RejectReason
 
 log = logging.getLogger(__name__)
@@ -26,19 +24,9 @@ _REBUILD_S = 0.2
 _REBUILD_MAX_S = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSpec:
-    """How to build one model. `sha256`: refuse any other file (None: take what there is)."""
-
-    name: str
-    build: Callable[[], Detector]
-    instances: int = 1
-    warm_up: int = 3
-    sha256: str | None = None
-
-
 class ModelHost:
-    """Owns the instances of one model and the threads that run them."""
+    """Owns the instances of one model and the threads that run them. `runs` since the start; `retried` of them failed as a
+    batch and were run frame by frame."""
 
     def __init__(
         self,
@@ -59,6 +47,8 @@ class ModelHost:
         self._stop = threading.Event()
         self._build_us = 0  # what the first build took, or the latest one anew
         self.threads: list[threading.Thread] = []
+        self.runs = 0
+        self.retried = 0
         self.info = ModelInfo(name=spec.name, sha256="", labels=(), input_width_px=0, input_height_px=0)
 
     def start(self) -> None:
@@ -90,41 +80,31 @@ class ModelHost:
         self._stop.set()
 
     def _build(self) -> Detector:
-        detector = self._spec.build()
-        wanted = self._spec.sha256 or self.info.sha256
-        if wanted and detector.sha256 != wanted:
-            raise ConfigError(
-                f"models.{self._spec.name}: the file has sha256 {detector.sha256}, wanted is {wanted}; "
-                "put the right file in place or change models.…sha256"
-            )
-        width_px, height_px = detector.input_size
-        picture = np.zeros((height_px, width_px, 3), np.uint8)
-        service_us: int | None = None
-        for _ in range(self._spec.warm_up):
-            started_us = self._clock_us()
-            try:
-                detector.detect(picture)
-            except Fatal as error:
-                raise Fatal(f"model {self._spec.name} fails on an empty picture: {error}") from error
-            service_us = self._clock_us() - started_us
-        self._work.ready(self._spec.name, change=1, service_us=service_us)
+        detector = checked(self._spec, sha256=self.info.sha256)
+        seen = warm_up(
+            detector,
+            model=self._spec.name,
+            runs=self._spec.warm_up,
+            most=self._spec.batch.max,
+            clock_us=self._clock_us,
+        )
+        self._work.ready(self._spec.name, change=1, seen=seen)
         return detector
 
     def _run(self, instance: int, detector: Detector) -> None:
         while True:
-            job: Job | None = None
+            jobs: list[Job] = []
             broke = False
             try:
-                job = self._work.take(self._spec.name, instance)
-                if job is None:
+                jobs = self._work.take(self._spec.name, instance)
+                if not jobs:
                     return
-                if job.picture is not None or self._begin(job, instance):
-                    broke = self._detect(job, instance, detector)
+                if run := self._begin(jobs, instance):
+                    broke = self._detect(run, instance, detector)
             except Exception as error:
-                log.exception(
-                    "model %s failed on %s, and goes on", self._spec.name, job.id if job else "no frame"
-                )
-                self._unforeseen(job, instance, error)
+                which = ", ".join(str(job.id) for job in jobs) or "no frame"
+                log.exception("model %s failed on %s, and goes on", self._spec.name, which)
+                self._unforeseen(jobs, instance, error)
             if broke:
                 self._work.broke(self._spec.name, back_us=self._build_us)
                 rebuilt = self._rebuild()
@@ -132,47 +112,41 @@ class ModelHost:
                     return
                 detector = rebuilt
 
-    def _unforeseen(self, job: Job | None, instance: int, error: Exception) -> None:
-        """A fault of ours: it costs one frame, never the instance."""
+    def _unforeseen(self, jobs: list[Job], instance: int, error: Exception) -> None:
+        """A fault of ours: it costs the frames of one run, never the instance."""
         self._metrics.fault("model")
-        if job is None:
+        if not jobs:
             return
         try:
             words = Failed(RejectReason.FAILED, f"this worker failed on it: {error}")
-            self._work.abandoned(job, instance, words)
+            self._work.abandoned(jobs, instance, words)
         except Exception:
             log.exception("model %s: nobody could be told", self._spec.name)
 
-    def _begin(self, job: Job, instance: int) -> bool:
-        """Decode the frame; whether it may be run."""
-        started_us = self._clock_us()
-        picture = self._decode(job)
-        return self._work.begin(job, instance, picture, self._clock_us() - started_us)
+    def _begin(self, jobs: list[Job], instance: int) -> list[Job]:
+        """Those that may be run, after decoding the ones that are not decoded yet."""
+        if all(job.picture is not None for job in jobs):
+            return jobs
+        decoded: list[Decoded] = []
+        for job in jobs:
+            if job.picture is None:
+                started_us = self._clock_us()
+                picture = self._decode(job)
+                decoded.append((job, picture, self._clock_us() - started_us))
+        return self._work.begin(jobs, instance, decoded)
 
-    def _detect(self, job: Job, instance: int, detector: Detector) -> bool:
-        """Run one frame and hand its end over; True if the engine broke."""
-        picture = job.picture
-        assert picture is not None, "a decoded job has a picture"  # noqa: S101 - an invariant of the backlog
-        try:
-            detections = detector.detect(picture)
-        except Rejected as error:
-            words = Failed(RejectReason.BAD_PAYLOAD, str(error))
-            self._work.detected(job, instance, words, detect_us=None)
-            return False
-        except Exception as error:  # noqa: BLE001 - whatever an engine throws must not end the worker
-            log.warning("model %s failed on %s: %s", self._spec.name, job.id, error)
-            self._work.detected(
-                job, instance, Failed(RejectReason.FAILED, f"the model run failed: {error}"), detect_us=None
-            )
-            return True
-        detect_us = self._clock_us() - job.started_us
-        outcome = Detected(
-            detections=_first(detections, self._max_detections),
-            model_sha256=detector.sha256,
-            detect_us=detect_us,
-        )
-        self._work.detected(job, instance, outcome, detect_us=detect_us)
-        return False
+    def _detect(self, jobs: list[Job], instance: int, detector: Detector) -> bool:
+        """Run them and hand their end over; True if the engine broke."""
+        pictures = [job.picture for job in jobs if job.picture is not None]
+        assert len(pictures) == len(jobs), "a decoded job has a picture"  # noqa: S101 - an invariant of the backlog
+        done = run_pictures(detector, pictures, max_detections=self._max_detections, clock_us=self._clock_us)
+        self.runs += 1
+        self.retried += len(jobs) > 1 and not done.sound
+        for job, outcome in zip(jobs, done.outcomes, strict=True):
+            if isinstance(outcome, Failed) and outcome.reason is RejectReason.FAILED:
+                log.warning("model %s failed on %s: %s", self._spec.name, job.id, outcome.text)
+        self._work.detected(jobs, instance, done.outcomes, run_us=done.run_us, sound=done.sound)
+        return done.broke
 
     def _rebuild(self) -> Detector | None:
         """A new instance, however long it takes; None once stopped."""
@@ -190,11 +164,3 @@ class ModelHost:
                 self._metrics.model_restarts.labels(self._spec.name).inc()
                 return detector
         return None
-
-
-def _first(detections: Detections, most: int) -> Detections:
-    if len(detections) <= most:
-        return detections
-    return Detections(
-        detections.boxes[:most], detections.scores[:most], detections.class_ids[:most], detections.labels
-    )

@@ -19,11 +19,13 @@ from cloud.backfill import Backfill
 from cloud.backlog import Backlog
 from cloud.decoding import DecodePool
 from cloud.jobs import EXPIRED, STOPPED, Detected, Job, Outcome
+from cloud.lane import ModelLane
 from cloud.ledger import Ledger
 from cloud.limits import ServiceLimits
 from cloud.live_payloads import LivePayloads
 from cloud.metrics import WorkerMetrics
-from cloud.models import ModelHost, ModelSpec
+from cloud.model_spec import ModelSpec
+from cloud.models import ModelHost
 from cloud.reception import Reception
 from cloud.replies import far_record, reject_of, result_of
 from cloud.scheduling.admission import PayloadLimits
@@ -73,7 +75,10 @@ class Service:
         self._clock_us = clock_us
         self._credit = Credit(frames=limits.frames_in_flight, bytes=limits.bytes_in_flight)
         self.backlog = Backlog(
-            {spec.name: spec.instances for spec in models},
+            {
+                spec.name: ModelLane(spec.instances, batch=spec.batch, decoders=decode_threads)
+                for spec in models
+            },
             ledger=Ledger(
                 limits=PayloadLimits(
                     message_bytes=limits.message_bytes,
@@ -129,7 +134,12 @@ class Service:
             unix_us=unix_us,
         )
         self._backfill = Backfill(
-            writer=self.writer, limits=limits, metrics=self.metrics, clock_us=clock_us, uploads=uploads
+            writer=self.writer,
+            limits=limits,
+            metrics=self.metrics,
+            clock_us=clock_us,
+            give_way=self.backlog.give_way,
+            uploads=uploads,
         )
         self.left_behind: list[str] = []
         self._stopping = threading.Event()
@@ -137,6 +147,7 @@ class Service:
         gauges.show(
             self.metrics,
             backlog=self.backlog,
+            hosts=self._hosts.values(),
             reception=self._reception,
             writer=self.writer,
             clock_us=clock_us,

@@ -8,25 +8,30 @@ from threading import Lock
 
 
 class WaitingRoom:
-    """The one that came last is called first: its caches are warm."""
+    """The one that came last is called first: its caches are warm. `bells` of those that wait, to be read only."""
 
     def __init__(self) -> None:
-        self._bells: list[Lock] = []
+        self.bells: list[Lock] = []
 
     def __len__(self) -> int:
-        return len(self._bells)
+        return len(self.bells)
 
     def enter(self) -> Lock:
         """A bell to acquire, once, after the owner's lock was released."""
         bell = Lock()
         bell.acquire()
-        self._bells.append(bell)
+        self.bells.append(bell)
         return bell
 
+    def leave(self, bell: Lock) -> None:
+        """The thread waits no more; it may have been called meanwhile."""
+        if bell in self.bells:
+            self.bells.remove(bell)
+
     def call_one(self) -> None:
-        if self._bells:
-            self._bells.pop().release()
+        if self.bells:
+            self.bells.pop().release()
 
     def call_all(self) -> None:
-        while self._bells:
-            self._bells.pop().release()
+        while self.bells:
+            self.bells.pop().release()

@@ -12,19 +12,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cloud.config import LISTENERS, GrpcListenConfig, ModelConfig, WorkerConfig
+from cloud.config import LISTENERS, GrpcListenConfig, WorkerConfig
 from cloud.engine.engines import Engines
-from cloud.engine.of_worker import engines_of, in_engines, show_engines, threads_in_engines
+from cloud.engine.of_worker import engines_of, in_engines, show_engines
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
-from cloud.models import ModelSpec
+from cloud.model_specs import model_specs
 from cloud.service import Service
 from cloud.simple import SimpleClients
 from cloud.store.records import RecordStore, open_store
+from cloud.thread_plan import thread_plan
 from pipelines.codecs.kinds import CODECS
-from pipelines.detectors.base import Detector
-from pipelines.detectors.kinds import DETECTORS
 from pipelines.errors import Retryable
 from pipelines.listen import AddressConfig
 from pipelines.registry import Kind
@@ -115,7 +114,10 @@ class Worker:
 
     def _start(self) -> None:
         config = self._config
-        self._engines = engines_of(config, threads_in_engines(config))
+        plan = thread_plan(config)
+        if plan.warning:
+            log.warning("%s", plan.warning)
+        self._engines = engines_of(config, plan.threads)
         if self._engines is not None:
             self._engines.start()  # first: they load while the store is opened
         self._store = _opened(config.store.url)
@@ -136,7 +138,7 @@ class Worker:
         self._keeping = Keeping(
             config.store, self._store, limits=limits, codecs=codecs, clock_us=monotonic_us, unix_us=_unix_us
         )
-        models = [_spec(name, model) for name, model in config.models.items()]
+        models = model_specs(config, plan)
         if self._engines is not None:
             models = in_engines(models, self._engines, processes=config.processes)
         self._service = Service(
@@ -148,7 +150,7 @@ class Worker:
             clock_us=monotonic_us,
             unix_us=_unix_us,
             limits=limits,
-            decode_threads=config.decode.threads,
+            decode_threads=plan.decode,
             commit_every_us=config.store.commit_every,
             live_payloads=self._keeping.live,
             uploads=self._keeping.uploads,
@@ -156,6 +158,8 @@ class Worker:
         metrics = self._service.metrics
         metrics.describe(name=config.name, store_id=self._store.store_id)
         self._service.start()
+        if self._keeping.writer is not None:
+            self._keeping.writer.give_way_to(self._service.backlog.give_way)
         self._keeping.start()
         self._keeping.show(metrics)
         show_engines(metrics.registry, lambda: [] if self._engines is None else self._engines.states())
@@ -228,21 +232,3 @@ def _opened(url: str) -> RecordStore:
                 log.warning("%s; waiting up to %.0f s for it", error, _SERVER_WITHIN_S)
             said = True
             time.sleep(_SERVER_STEP_S)
-
-
-def _spec(name: str, model: ModelConfig) -> ModelSpec:
-    return ModelSpec(
-        name=name,
-        build=_builder(model),
-        instances=model.instances,
-        warm_up=model.warm_up,
-        sha256=model.sha256,
-    )
-
-
-def _builder(model: ModelConfig) -> Callable[[], Detector]:
-    def build() -> Detector:
-        detector: Detector = DETECTORS.build(model.detector)
-        return detector
-
-    return build

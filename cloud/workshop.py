@@ -1,10 +1,11 @@
 """The backlog as those see it who do the work: instances of models, and the pool that decodes ahead of them.
 
-Invariants: at most one decoded frame waits per detector instance; work that expired is never started. What becomes
+Invariants: at most the frames of one run wait decoded per detector instance; work that expired is never started. What becomes
 of a frame that ends here is handed to the hall's `ended`, outside of its lock.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from cloud.hall import Hall
 from cloud.jobs import EXPIRED, STOPPED, Failed, Job, Outcome, Stage
@@ -13,7 +14,9 @@ from cloud.waiting_room import WaitingRoom
 from pipelines.frame import Picture
 from protos.wire.session import RejectReason
 
-Found = tuple[list[Job], Job | None]
+Found = tuple[list[Job], list[Job], int | None]
+Decoded = tuple[Job, Picture | Failed, int]
+"""A job, its picture or why there is none, and the µs that took."""
 BROKE = Failed(RejectReason.NO_MODEL, "the model broke, and would be loaded again too late for it")
 
 
@@ -23,13 +26,15 @@ class Workshop:
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
 
-    def ready(self, model: str, *, change: int, service_us: int | None = None) -> None:
-        """An instance became usable (+1); warm-up runs may seed the service time."""
+    def ready(self, model: str, *, change: int, seen: Sequence[tuple[int, int]] = ()) -> None:
+        """An instance became usable (+1); warm-up runs, `(frames, µs)`, may seed the costs."""
         with self._hall.lock:
             lane = self._hall.lanes[model]
             lane.ready += change
-            if service_us is not None:
-                lane.observe(service_us)
+            for size, run_us in seen:
+                lane.seen(size, run_us)
+                if size == 1:
+                    lane.frames.add(run_us)
             self._hall.call(lane)
 
     def broke(self, model: str, *, back_us: int) -> None:
@@ -47,33 +52,48 @@ class Workshop:
         for job in lost:
             hall.ended(job, BROKE)
 
-    def take(self, model: str, instance: int) -> Job | None:
-        """Wait for the most urgent frame whose time is not over; None once stopped.
+    def take(self, model: str, instance: int) -> list[Job]:
+        """Wait for the frames of the next run, most urgent first, their time not over; empty once stopped.
 
-        One without a picture is still to be decoded by the caller, who then asks `begin`.
+        Those without a picture are still to be decoded by the caller, who then asks `begin`.
         """
         lane = self._hall.lanes[model]
         return self._wait(lane.idle, lambda: self._next_for_instance(lane, instance))
 
-    def begin(self, job: Job, instance: int, picture: Picture | Failed, decode_us: int) -> bool:
-        """The instance that took it has decoded it: whether it is to be run, now."""
+    def begin(self, jobs: Sequence[Job], instance: int, decoded: Sequence[Decoded]) -> list[Job]:
+        """The instance that took `jobs` has decoded those that were not: the ones to be run, now."""
         hall = self._hall
+        run: list[Job] = []
+        ends: list[tuple[Job, Outcome]] = []
         with hall.lock:
             now_us = hall.clock_us()
-            failed = self._put_picture(job, picture, decode_us, now_us)
-            if job.stage is not Stage.GONE and failed is None:
-                self._start(job, now_us)
-                return True
-            hall.lanes[job.model].working.pop(instance, None)
-            ends = self._end(job)
+            for job, picture, decode_us in decoded:
+                failed = self._put_picture(job, picture, decode_us)
+                if failed is not None and self._end(job):
+                    ends.append((job, failed))
+            for job in jobs:
+                if job.stage is Stage.GONE:
+                    continue
+                late = self._too_late(job, now_us)
+                if late is None:
+                    self._start(job, now_us)
+                    run.append(job)
+                elif self._end(job):
+                    ends.append((job, late))
+            lane = hall.lanes[jobs[0].model]
+            if run:
+                lane.taken[instance] = run
+            else:
+                self._free(lane, instance)
             hall.ease()
         if ends:
-            hall.ended(job, failed or EXPIRED)
-        return False
+            self._hand_on(ends)
+        return run
 
     def next_to_decode(self) -> Job | None:
         """Wait for the most urgent frame of a model whose instances all work; None once stopped."""
-        return self._wait(self._hall.decoders, self._next_for_pool)
+        found = self._wait(self._hall.decoders, self._next_for_pool)
+        return found[0] if found else None
 
     def decoded(self, job: Job, picture: Picture | Failed, decode_us: int) -> None:
         """The picture decoded ahead, or why there is none."""
@@ -81,7 +101,7 @@ class Workshop:
         with hall.lock:
             lane = hall.lanes[job.model]
             lane.ahead -= 1
-            failed = self._put_picture(job, picture, decode_us, hall.clock_us())
+            failed = self._put_picture(job, picture, decode_us) or self._too_late(job, hall.clock_us())
             if failed is not None:
                 ends = self._end(job)
             elif job.stage is not Stage.GONE:
@@ -92,84 +112,118 @@ class Workshop:
         if ends and failed is not None:
             hall.ended(job, failed)
 
-    def detected(self, job: Job, instance: int, outcome: Outcome, *, detect_us: int | None) -> None:
-        """The run is over; `detect_us` None keeps it out of the service times."""
+    def detected(
+        self, jobs: Sequence[Job], instance: int, outcomes: Sequence[Outcome], *, run_us: int, sound: bool
+    ) -> None:
+        """The run of `jobs` is over; one that was not `sound` teaches nothing about what runs cost."""
         hall = self._hall
         with hall.lock:
-            lane = hall.lanes[job.model]
-            lane.working.pop(instance, None)
-            if detect_us is not None:
-                lane.observe(job.decode_us + detect_us)
-            hall.end(job)
+            lane = hall.lanes[jobs[0].model]
+            self._free(lane, instance)
+            if sound:
+                lane.seen(len(jobs), run_us)
+            for job in jobs:
+                if sound:
+                    lane.served(decode_us=job.decode_us, run_us=run_us)
+                job.run_us = run_us // len(jobs)
+                hall.end(job)
             hall.handing_over += 1
         try:
-            hall.ended(job, outcome)
+            if len(jobs) == 1:
+                hall.ended(jobs[0], outcomes[0])
+            else:
+                self._hand_on(list(zip(jobs, outcomes, strict=True)))
         finally:
             with hall.lock:
                 hall.handing_over -= 1
                 hall.ease()
 
-    def abandoned(self, job: Job, instance: int, failed: Failed) -> None:
-        """The instance that took it failed on it in a way nobody foresaw: if it has not ended yet, it ends here."""
+    def abandoned(self, jobs: Sequence[Job], instance: int, failed: Failed) -> None:
+        """The instance that took them failed in a way nobody foresaw: those that have not ended yet end here."""
         hall = self._hall
         with hall.lock:
-            hall.lanes[job.model].working.pop(instance, None)
-            ends = self._end(job)
+            self._free(hall.lanes[jobs[0].model], instance)
+            ends = [job for job in jobs if self._end(job)]
             hall.ease()
-        if ends:
-            hall.ended(job, failed)
+        self._hand_on([(job, failed) for job in ends])
 
-    def _wait(self, room: WaitingRoom, look: Callable[[], Found]) -> Job | None:
-        """The job `look` finds, under the lock; until there is one the thread waits in `room`."""
+    def _hand_on(self, ended: Sequence[tuple[Job, Outcome]]) -> None:
+        """Every one of them, even if handing on another one raises."""
+        with ExitStack() as after:  # calls them last to first, and all of them
+            for job, outcome in reversed(ended):
+                after.callback(self._hall.ended, job, outcome)
+
+    def _wait(self, room: WaitingRoom, look: Callable[[], Found]) -> list[Job]:
+        """The jobs `look` finds, under the lock; until there are any the thread waits in `room`."""
         hall = self._hall
         while True:
-            bell = None
+            bell = again_us = None
             with hall.lock:
                 if hall.stopped:
-                    return None
-                expired, job = look()
+                    return []
+                expired, jobs, again_us = look()
                 for late in expired:
                     hall.end(late)
-                if job is None and not expired:
+                if not jobs and not expired:
                     bell = room.enter()
             for late in expired:
                 hall.ended(late, EXPIRED)
-            if job is not None:
-                return job
-            if bell is not None:
+            if jobs:
+                return jobs
+            if bell is None:
+                continue
+            if again_us is None:
                 bell.acquire()
+            elif not bell.acquire(timeout=max(0, again_us - hall.clock_us()) / 1e6):
+                with hall.lock:
+                    room.leave(bell)
 
     def _next_for_instance(self, lane: ModelLane, instance: int) -> Found:
         now_us = self._hall.clock_us()
-        expired, job = lane.take(now_us)
-        if job is not None:
-            lane.working[instance] = job
-            job.begun_us = now_us - job.decode_us
-            if job.picture is None:
-                job.stage = Stage.DECODING
-            else:
-                self._start(job, now_us)
-            self._hall.call(lane)
-        return expired, job
+        expired, jobs, again_us = lane.take(now_us)
+        if jobs:
+            lane.taken[instance] = jobs
+            to_decode = 0
+            for job in jobs:
+                if job.picture is None:
+                    job.stage = Stage.DECODING
+                    to_decode += 1
+            lane.begin(instance, now_us, len(jobs), to_decode)
+            if not to_decode:
+                for job in jobs:
+                    self._start(job, now_us)
+            if lane.queue.length or lane.decoded:
+                self._hall.call(lane)
+            if self._hall.giving_way:
+                self._hall.ease()
+        elif again_us is not None:
+            self._hall.call_decoder(lane)
+        return expired, jobs, again_us
 
     def _next_for_pool(self) -> Found:
         for lane in self._hall.lanes.values():
             if lane.wants_decoded:
-                expired, job = lane.queue.pop(self._hall.clock_us())
-                if job is not None:
-                    job.stage = Stage.DECODING
-                    lane.ahead += 1
-                return expired, job
-        return [], None
+                expired, job = lane.take_next(self._hall.clock_us(), lane.batch.max)
+                if job is None:
+                    return expired, [], None
+                job.stage = Stage.DECODING
+                lane.ahead += 1
+                self._hall.call_decoder(lane)
+                return expired, [job], None
+        return [], [], None
 
-    def _put_picture(self, job: Job, picture: Picture | Failed, decode_us: int, now_us: int) -> Failed | None:
-        """Why the job has to end now that it is decoded; None if it may be run, or is over already."""
+    def _put_picture(self, job: Job, picture: Picture | Failed, decode_us: int) -> Failed | None:
+        """Why it has no picture now that it is decoded."""
         if not job.keep_body:
             job.body = b""
         if isinstance(picture, Failed):
             return picture
         if job.stage is not Stage.GONE:
-            job.picture, job.decode_us, job.decoded_us = picture, decode_us, now_us
+            job.picture, job.decode_us, job.decoded_us = picture, decode_us, self._hall.clock_us()
+        return None
+
+    def _too_late(self, job: Job, now_us: int) -> Failed | None:
+        """Why it is not to be run any more."""
         if self._hall.stopped:
             return STOPPED
         return EXPIRED if job.expiry_us <= now_us else None
@@ -177,6 +231,10 @@ class Workshop:
     def _start(self, job: Job, now_us: int) -> None:
         job.stage, job.started_us = Stage.RUNNING, now_us
         self._hall.ledger.started(job)
+
+    def _free(self, lane: ModelLane, instance: int) -> None:
+        lane.taken.pop(instance, None)
+        lane.end(instance)
 
     def _end(self, job: Job) -> bool:
         """End it; False if it was over already, and nobody is to be told again."""

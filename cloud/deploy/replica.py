@@ -11,9 +11,10 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from cloud.config import load_worker
+from cloud.config import AUTO, load_worker
 from cloud.deploy.busyness import Busyness
 from cloud.deploy.scaling import BUSY
+from cloud.deploy.serving import cores_of
 from cloud.listeners.streams import StreamListener
 from cloud.service import Service
 from cloud.worker import Worker
@@ -49,7 +50,9 @@ class Replica:
         self._ending = threading.Lock()
         self._ended = threading.Event()
         self._ended.set()  # until there is something to end
-        self._config = load_worker(worker, overrides)
+        config = load_worker(worker, overrides)
+        cores = max(1, int(cores_of(config)))  # the node has more, and other replicas that take theirs
+        self._config = config if config.threads != AUTO else config.model_copy(update={"threads": cores})
         self._worker = Worker(self._config, door=self._door)
         self._worker.start()
         self._told_to_end = told_to_end

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cloud.config import WorkerConfig
+from cloud.config import AUTO, WorkerConfig
 from pipelines.errors import ConfigError, Problem
 
 APPLICATION, DEPLOYMENT = "nearfar", "worker"
@@ -70,8 +70,13 @@ def grpc_options(config: WorkerConfig) -> dict[str, Any]:
 
 
 def cores_of(config: WorkerConfig) -> float:
-    """What a replica takes of its node, by Ray's books."""
-    return float(config.ray.cpus or sum(model.instances * model.threads for model in config.models.values()))
+    """What a replica takes of its node, by Ray's books: what the file says, else one for each run at a time."""
+    if config.ray.cpus:
+        return config.ray.cpus
+    if config.threads != AUTO:
+        return float(config.threads)
+    models = config.models.values()
+    return float(sum(m.instances * (1 if m.threads == AUTO else int(m.threads)) for m in models))
 
 
 def too_many(config: WorkerConfig, cores: float) -> str:

@@ -19,7 +19,10 @@ class RayConfig(Block):
         description="replicas there are at most; default: min_replicas. More than 1 share a PostgreSQL store",
     )
     cpus: float | None = Field(
-        None, gt=0, le=1024, description="cores a replica takes of its node; default: instances × threads"
+        None,
+        gt=0,
+        le=1024,
+        description="cores a replica takes of its node; default: `threads`, else instances × threads of the models",
     )
     ingress: Literal["every_node", "head"] = Field(
         "every_node", description="nodes that agents can connect to: each, or the cluster's first"

@@ -1,6 +1,5 @@
 """From a worker's file to its engines, and from its engines to its metrics."""
 
-import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +12,7 @@ from cloud.config import WorkerConfig
 from cloud.engine.engines import Engines, threads_of_each
 from cloud.engine.recipe import Recipe
 from cloud.engine.seat import Condition, EngineState
-from cloud.models import ModelSpec
-
-log = logging.getLogger(__name__)
+from cloud.model_spec import ModelSpec
 
 _CHANNELS = 3
 _LEAST_MEMORY_BYTES = 16 << 20  # several pictures of a usual size lie in it together
@@ -44,25 +41,6 @@ def engines_of(config: WorkerConfig, threads: Mapping[str, int]) -> Engines | No
         hang_after_us=config.engine.hang_after,
         start_within_us=config.engine.start_within,
     )
-
-
-def threads_in_engines(config: WorkerConfig) -> dict[str, int]:
-    """Of one run, by model: what the file says, and no more than each engine's share of the cores."""
-    most = threads_of_each(max(1, config.processes))
-    for name, model in config.models.items():
-        if config.processes and model.threads > most:
-            log.warning(
-                "models.%s: threads: %d become %d, as %d processes share %d cores",
-                name,
-                model.threads,
-                most,
-                config.processes,
-                len(os.sched_getaffinity(0)),
-            )
-    return {
-        name: min(model.threads, most) if config.processes else model.threads
-        for name, model in config.models.items()
-    }
 
 
 def in_engines(specs: Sequence[ModelSpec], engines: Engines, *, processes: int) -> list[ModelSpec]:

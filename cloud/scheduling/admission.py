@@ -1,7 +1,7 @@
 """Whether a frame is worth its body, judged on its head alone, before the body has crossed.
 
 Sans-IO. The order of the checks is the order of blame: what the agent must change comes before what it may
-retry. A frame is admitted only if `worker_budget_us >= queue + median service`: work that cannot be done in
+retry. A frame is admitted only if `worker_budget_us >= queue + service`: work that cannot be done in
 time is refused at once, with the delay it would have met, and not after it has waited.
 """
 
@@ -25,14 +25,15 @@ class PayloadLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """The worker as a new frame would find it. Frames and bytes count what is admitted and not yet running."""
+    """The worker as a new frame of its agent would find it: `queue_us` until it starts, `service_us` decoding and run.
+    Frames and bytes count what is admitted and not yet running."""
 
     frames: int
     size_bytes: int
     max_frames: int
     max_bytes: int
     queue_us: int
-    service_p50_us: int
+    service_us: int
     draining: bool = False
     model_ready: bool = True
 
@@ -77,7 +78,7 @@ def judge(head: FrameHead, *, limits: PayloadLimits, queue: QueueState) -> Refus
         return Refusal(RejectReason.QUEUE_FULL, f"{queue.frames} frames wait, the most allowed")
     if queue.size_bytes + head.encoding.body_bytes > queue.max_bytes:
         return Refusal(RejectReason.QUEUE_FULL, f"{queue.size_bytes} bytes wait, no room for this frame")
-    needed_us = queue.queue_us + queue.service_p50_us
+    needed_us = queue.queue_us + queue.service_us
     if head.worker_budget_us <= 0 or head.worker_budget_us < needed_us:
         return Refusal(
             RejectReason.TOO_LATE,

@@ -59,10 +59,15 @@ class PayloadWriter:
         self.trouble = ""
         self.dropped = 0
         self.refused = 0
+        self._give_way: Callable[[], None] = lambda: None
         self.thread = threading.Thread(target=self._run, name="nearfar-payloads", daemon=True)
 
     def start(self) -> None:
         self.thread.start()
+
+    def give_way_to(self, frames: Callable[[], None]) -> None:
+        """Call `frames` before every group; it returns when they leave room, and within a time of its own. Before `start`."""
+        self._give_way = frames
 
     def submit(self, payload: Payload, to: object = None) -> bool:
         """False when it is dropped because too much waits already."""
@@ -96,6 +101,7 @@ class PayloadWriter:
                     return
                 group, self._waiting = self._waiting[:_GROUP], self._waiting[_GROUP:]
                 self._writing = True
+            self._give_way()
             stored = self._write(group)
             if told := [arrival for arrival in stored if arrival.to is not None]:
                 try:

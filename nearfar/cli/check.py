@@ -7,6 +7,7 @@ import click
 
 from cloud.config import LISTENERS, REFLECTION, WorkerConfig, load_worker
 from cloud.store.kinds import STORES
+from cloud.thread_plan import ThreadPlan, thread_plan
 from edge.capture.kinds import SOURCES
 from edge.config import PipelineConfig, load_pipeline
 from edge.config_warnings import warnings
@@ -45,7 +46,8 @@ def command(file: Path, overrides: tuple[str, ...]) -> None:
     elif kind == "worker":
         worker = load_worker(file, overrides)
         _need_extras(_worker_kinds(worker), file)
-        lines, said = _worker_lines(worker), []
+        plan = thread_plan(worker)
+        lines, said = _worker_lines(worker, plan), [plan.warning] if plan.warning else []
     else:
         raise ConfigError(
             Problem("is neither a pipeline (it has no `streams`) nor a worker (no `listen`)", file=str(file))
@@ -117,6 +119,11 @@ def _pipeline_lines(config: PipelineConfig) -> list[str]:
     ]
 
 
+def _batch_words(config: WorkerConfig, name: str) -> str:
+    batch = config.models[name].batch or config.batch
+    return "" if batch.max == 1 else f", batches of up to {batch.max}"
+
+
 def _link(name: str, link: LinkConfig) -> str:
     budget = link.data_budget
     said = [
@@ -138,10 +145,10 @@ def _near_line(config: PipelineConfig) -> str:
     return "near: " + ", ".join(words)
 
 
-def _worker_lines(config: WorkerConfig) -> list[str]:
+def _worker_lines(config: WorkerConfig, plan: ThreadPlan) -> list[str]:
     models = ", ".join(
         f"{name} ({model.detector.kind} at {format_extent(model.detector.input)}, "
-        f"{model.instances} × {model.threads} threads)"
+        f"{model.instances} × {plan.threads[name]} threads{_batch_words(config, name)})"
         for name, model in config.models.items()
     )
     doors = ((name, getattr(config.listen, name)) for name in type(config.listen).model_fields)

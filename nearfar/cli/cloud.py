@@ -1,5 +1,6 @@
 """`nearfar cloud`: run a worker, in this process or on an engine that runs many."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -22,6 +23,10 @@ from nearfar.cli import engines, file_kind, options
 @engines.deploy
 @engines.address
 @engines.write_config
+@click.option(
+    "--explain", is_flag=True, help="Measure what the models cost here and what follows; serve nothing."
+)
+@click.option("--json", "as_json", is_flag=True, help="With --explain: as JSON.")
 def command(
     *,
     worker: Path | None,
@@ -31,6 +36,8 @@ def command(
     deploy: str | None,
     ray_address: str,
     write_config: Path | None,
+    explain: bool,
+    as_json: bool,
 ) -> None:
     """Serve the models of WORKER to agents and keep one record per frame.
 
@@ -38,6 +45,8 @@ def command(
     finishes what it has, commits and acknowledges it. Exits 0 after a clean drain, 1 if work was left over,
     2 when WORKER has to be mended. With --deploy ray the same on the nodes of a Ray cluster.
     """
+    if as_json and not explain:
+        raise click.UsageError("--json goes with --explain")
     process.set_up_logging(log_level)
     if worker is not None:
         file_kind.must_be("worker", worker)
@@ -46,6 +55,9 @@ def command(
     engines.must_agree(deploy, ray_address=ray_address, write_config=write_config)
     if deploy is not None and write_config is not None:
         engines.write(worker, overrides, write_config)
+        return
+    if explain:  # nothing to drain: a signal simply ends it
+        _explain(worker, overrides, as_json=as_json)
         return
     stop = process.stop_on_signals()
     from cloud.config import load_worker  # noqa: PLC0415 - models and stores load only when a worker runs
@@ -80,3 +92,14 @@ def command(
             process.leave(process.DONE if clean else process.FAILED)
     if not clean:
         sys.exit(process.FAILED)
+
+
+def _explain(worker: Path | None, overrides: tuple[str, ...], *, as_json: bool) -> None:
+    from cloud.config import load_worker  # noqa: PLC0415 - as above
+    from cloud.cost_table import measure  # noqa: PLC0415
+    from nearfar.cost_words import as_data, as_text  # noqa: PLC0415
+    from pipelines import runtime  # noqa: PLC0415
+
+    runtime.tune()
+    table = measure(load_worker(worker, overrides), clock_us=runtime.monotonic_us)
+    click.echo(json.dumps(as_data(table), indent=2) if as_json else as_text(table))

@@ -19,6 +19,7 @@ from nearfar.doctor.finding import Finding, fail, ok
 from nearfar.doctor.limits import Limit, allowance
 from nearfar.doctor.near import NearCost
 from nearfar.doctor.streams import Seen
+from pipelines.cores import cores
 from protos.wire.session import Welcome
 
 WITHIN_S = 13.0
@@ -52,7 +53,7 @@ def examine(config: PipelineConfig) -> Iterator[Finding]:
         else:
             yield said
     if config.near is not None and config.scheduler.policy != "far_only":
-        yield near.check_cpu(cost, fps=fps, cores=machine.cores(), unseen=len(config.streams) - len(seen))
+        yield near.check_cpu(cost, fps=fps, cores=cores(), unseen=len(config.streams) - len(seen))
     welcomes: dict[str, Welcome] = {}
     for said_of in _links(config, ways, seen, fps=fps, gently=runs, limit=limit):
         if isinstance(said_of, Finding):

@@ -1,24 +1,25 @@
-"""The worker in virtual time: the queue, the admission and the credit of `cloud.scheduling`, and one detector.
+"""The worker in virtual time: the station (queue, batches, forecast), the admission and the credit of
+`cloud.scheduling`, and detectors that are durations.
 
-Every head ends as exactly one of: result, reject, cancelled. As in production a frame is judged on its head,
-runs earliest deadline first, is not started once expired, and a started run finishes.
+Every head ends as exactly one of: result, reject, cancelled. As in production a frame is judged on its head, runs in
+fair order, earliest deadline first of an agent, is not started once expired, and a started run finishes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cloud.scheduling.admission import PayloadLimits, QueueState, judge
+from cloud.scheduling.batch_rule import BatchRule
 from cloud.scheduling.credits import Credits, Loan
-from cloud.scheduling.queue import EdfQueue, Ticket
+from cloud.scheduling.queue import Ticket
+from cloud.scheduling.station import Station
 from edge.scheduling.near_timeline import Key
-from edge.scheduling.quantile_window import QuantileWindow
 from nearfar.simulation.clock import Clock
 from pipelines.result import Load, WorkerTiming
 from protos.wire.live import FrameHead
 from protos.wire.session import Credit, RejectReason
 
 SWEEP_EVERY_US = 50_000
-SERVICE_SAMPLES = 200
 AGENT = "simulated"
 MODEL = "simulated"
 LIMITS = PayloadLimits(message_bytes=16 << 20, pixels=64 << 20, decompressed_bytes=256 << 20)
@@ -27,6 +28,7 @@ LIMITS = PayloadLimits(message_bytes=16 << 20, pixels=64 << 20, decompressed_byt
 @dataclass(slots=True, eq=False)
 class Job:
     key: Key
+    agent: str
     expiry_us: int
     head_us: int
     size_bytes: int
@@ -44,7 +46,8 @@ Rejected = Callable[[RejectReason, Load], None]
 
 
 class WorkerModel:
-    """`service_us(key)`: decode and detect of one frame. `seen_us`: what warm-up runs took."""
+    """`service_us(key)`: decode and detect of one frame; a batch takes `batch_us` of what its frames take alone. `seen_us`:
+    what warm-up runs took, of one frame. `credit`: of every agent."""
 
     def __init__(
         self,
@@ -55,49 +58,67 @@ class WorkerModel:
         credit: Credit,
         max_frames: int = 64,
         max_bytes: int = 64 << 20,
+        instances: int = 1,
+        batch: BatchRule | None = None,
+        batch_us: Callable[[Sequence[int]], int] = sum,
     ) -> None:
         self._clock = clock
         self._service_us = service_us
+        self._batch_us = batch_us
         self._credit = credit
         self._max_frames = max_frames
         self._max_bytes = max_bytes
-        self._queue: EdfQueue[Job] = EdfQueue()
+        self.station: Station[Job] = Station(instances=instances, batch=batch)
+        self.station.ready = instances
+        for size in {1, self.station.batch.max}:
+            self.station.seen(size, batch_us([seen_us] * size))
+        self.station.served(decode_us=0, run_us=seen_us)
         self._credits = Credits(frames=credit.frames, size_bytes=credit.bytes, models=(MODEL,))
         self._credits.reset(AGENT)
         self._jobs: dict[Key, Job] = {}
         self._waiting_frames = 0
         self._waiting_bytes = 0
-        self._running: tuple[Job, int] | None = None
-        self._services = QuantileWindow(SERVICE_SAMPLES)
-        self._p50_us = self._p95_us = seen_us
-        self._services.add(seen_us)
+        self._since_us = 0
+        self._free = list(range(instances))
         self.served = 0
 
-    def welcome(self) -> Credit:
+    def welcome(self, agent: str = AGENT) -> Credit:
         """A Hello starts the window afresh."""
-        self._credits.reset(AGENT)
-        return self.window(self.load())
+        self._credits.reset(agent)
+        return self.window(self.load(agent))
 
     def window(self, load: Load) -> Credit:
         """What an agent that is told `load` may have in flight."""
         return replace(self._credit, frames=load.window_frames)
 
-    def load(self) -> Load:
+    @property
+    def held(self) -> int:
+        """Frames that have not ended."""
+        return len(self._jobs)
+
+    def load(self, agent: str = AGENT) -> Load:
         """As it is told to the agent, with its window."""
-        queue_us = self._queue_us(None)
+        now_us = self._clock.now_us
+        p50_us = self.station.frames.p50_us
         window_frames = self._credits.tell(
-            AGENT, MODEL, queue_us=queue_us, service_us=self._p50_us, now_us=self._clock.now_us
+            agent,
+            MODEL,
+            queue_us=self.station.delay_behind_us(self.station.queue.length, now_us),
+            service_us=p50_us,
+            now_us=now_us,
         )
         return Load(
             queue_frames=self._waiting_frames,
-            queue_us=queue_us,
-            service_p50_us=self._p50_us,
-            service_p95_us=self._p95_us,
+            queue_us=self.station.delay_us(agent, None, now_us),
+            service_p50_us=p50_us,
+            service_p95_us=self.station.frames.p95_us,
             window_frames=window_frames,
         )
 
-    def head(self, key: Key, head: FrameHead, *, replied: Replied, rejected: Rejected) -> bool:
-        """Judge a frame on its head: True if its body is awaited."""
+    def head(
+        self, key: Key, head: FrameHead, *, replied: Replied, rejected: Rejected, agent: str = AGENT
+    ) -> bool:
+        """Judge a frame on its head: True if its body is awaited. Keys are those of all agents."""
         now_us = self._clock.now_us
         expiry_us = now_us + head.worker_budget_us
         refusal = judge(
@@ -108,19 +129,19 @@ class WorkerModel:
                 size_bytes=self._waiting_bytes,
                 max_frames=self._max_frames,
                 max_bytes=self._max_bytes,
-                queue_us=self._queue_us(expiry_us),
-                service_p50_us=self._p50_us,
+                queue_us=self.station.delay_us(agent, expiry_us, now_us),
+                service_us=self.station.service_us(len(self.station.queue)),
             ),
         )
         if refusal is not None:
-            rejected(refusal.reason, self.load())
+            rejected(refusal.reason, self.load(agent))
             return False
         size_bytes = head.encoding.body_bytes
-        loan = self._credits.take(AGENT, size_bytes, now_us)
+        loan = self._credits.take(agent, size_bytes, now_us)
         if loan is None:
-            rejected(RejectReason.OVER_CREDIT, self.load())
+            rejected(RejectReason.OVER_CREDIT, self.load(agent))
             return False
-        job = Job(key, expiry_us, now_us, size_bytes, loan, replied, rejected)
+        job = Job(key, agent, expiry_us, now_us, size_bytes, loan, replied, rejected)
         self._jobs[key] = job
         self._waiting_frames += 1
         self._waiting_bytes += size_bytes
@@ -136,7 +157,11 @@ class WorkerModel:
         if job.expiry_us <= now_us:
             self._expire(job)
             return
-        job.ticket = self._queue.push(job, expiry_us=job.expiry_us, size_bytes=job.size_bytes)
+        if not len(self.station.queue):
+            self._since_us = now_us
+        job.ticket = self.station.queue.push(
+            job, agent=job.agent, expiry_us=job.expiry_us, size_bytes=job.size_bytes
+        )
         self._start_next()
 
     def cancel(self, key: Key) -> None:
@@ -145,47 +170,69 @@ class WorkerModel:
         if job is not None and not job.running:
             self._end(job)
 
-    def _queue_us(self, expiry_us: int | None) -> int:
-        """The delay before a new frame would start, as `cloud.lane` reckons with one instance."""
-        ahead = len(self._queue) if expiry_us is None else self._queue.ahead_of(expiry_us)
-        wait_us = ahead * self._p50_us
-        if self._running is not None:
-            wait_us += max(0, self._p50_us - (self._clock.now_us - self._running[1]))
-        return wait_us
-
     def _start_next(self) -> None:
-        if self._running is not None:
-            return
         now_us = self._clock.now_us
-        expired, job = self._queue.pop(now_us)
-        for late in expired:
-            self._expire(late)
-        if job is None:
-            return
-        job.running = True
-        self._waiting_frames -= 1
-        self._waiting_bytes -= job.size_bytes
-        self._running = (job, now_us)
-        service_us = self._service_us(job.key)
-        self._clock.at(now_us + service_us, lambda: self._done(job, service_us))
+        station = self.station
+        while self._free:
+            if station.batch.wait_us:
+                for late in station.queue.expired(now_us):
+                    self._expire(late)
+                soonest_us = station.queue.soonest_us()
+                if soonest_us is None:
+                    return
+                start_us = station.start_us(
+                    waiting=len(station.queue), since_us=self._since_us, urgent_us=soonest_us
+                )
+                if start_us > now_us:
+                    self._clock.at(start_us, self._start_next)
+                    return
+            size = min(station.batch.max, len(station.queue))
+            run: list[Job] = []
+            while len(run) < size:
+                expired, job = station.take_next(now_us, size)
+                for late in expired:
+                    self._expire(late)
+                if job is None:
+                    break
+                run.append(job)
+            if not run:
+                return
+            self._since_us = now_us
+            self._start(run, now_us)
 
-    def _done(self, job: Job, service_us: int) -> None:
+    def _start(self, run: list[Job], now_us: int) -> None:
+        instance = self._free.pop()
+        for job in run:
+            job.running = True
+            self._waiting_frames -= 1
+            self._waiting_bytes -= job.size_bytes
+        self.station.begin(instance, now_us, size=len(run))
+        run_us = self._batch_us([self._service_us(job.key) for job in run])
+        self._clock.at(now_us + run_us, lambda: self._done(instance, run, run_us))
+
+    def _done(self, instance: int, run: list[Job], run_us: int) -> None:
         now_us = self._clock.now_us
-        self._running = None
-        self.served += 1
-        self._services.add(service_us)
-        self._p50_us = self._services.quantile(0.5) or 0
-        self._p95_us = self._services.quantile(0.95) or 0
-        self._end(job)
-        timing = WorkerTiming(
-            head_mono_us=job.head_us,
-            body_mono_us=job.body_us,
-            queue_us=now_us - service_us - job.body_us,
-            detect_us=service_us,
-            resident_us=now_us - job.body_us,
-        )
+        self._free.append(instance)
+        self.station.end(instance)
+        self.station.seen(len(run), run_us)
+        self.served += len(run)
+        timings = []
+        for job in run:
+            self.station.served(decode_us=0, run_us=run_us)
+            assert job.ticket is not None, "what runs has waited"  # noqa: S101 - an invariant
+            self.station.queue.settle(job.ticket, run_us // len(run))
+            self._end(job)
+            timing = WorkerTiming(
+                head_mono_us=job.head_us,
+                body_mono_us=job.body_us,
+                queue_us=now_us - run_us - job.body_us,
+                detect_us=run_us,
+                resident_us=now_us - job.body_us,
+            )
+            timings.append(timing)
         self._start_next()
-        job.replied(timing, self.load())
+        for job, timing in zip(run, timings, strict=True):
+            job.replied(timing, self.load(job.agent))
 
     def _sweep(self, job: Job) -> None:
         if not job.over and not job.running:
@@ -193,7 +240,7 @@ class WorkerModel:
 
     def _expire(self, job: Job) -> None:
         self._end(job)
-        job.rejected(RejectReason.EXPIRED, self.load())
+        job.rejected(RejectReason.EXPIRED, self.load(job.agent))
 
     def _end(self, job: Job) -> None:
         if job.over:
@@ -203,6 +250,6 @@ class WorkerModel:
             self._waiting_frames -= 1
             self._waiting_bytes -= job.size_bytes
         if job.ticket is not None:
-            self._queue.remove(job.ticket)
+            self.station.queue.remove(job.ticket)
         del self._jobs[job.key]
         self._credits.give_back(job.loan)

@@ -1,8 +1,8 @@
 """What a detector is: one picture in, boxes out, cancellable from another thread."""
 
 import threading
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 from pipelines.errors import NearfarError
 from pipelines.frame import Picture
@@ -72,3 +72,34 @@ class Detector(Protocol):
         Raises Cancelled after `cancel`, Rejected for a picture it cannot take, Fatal when the engine broke.
         """
         ...
+
+
+@runtime_checkable
+class BatchDetector(Protocol):
+    """What a detector that runs several pictures at once has besides."""
+
+    @property
+    def max_batch(self) -> int:
+        """Most pictures of one run; 1 = this one takes them one by one."""
+        ...
+
+    def detect_batch(self, pictures: Sequence[Picture]) -> list[Detections]:
+        """For each of `pictures`, 1 to `max_batch` of any sizes, what `detect` gives for it alone.
+
+        Raises as `detect` does, for all of them.
+        """
+        ...
+
+
+def batch_fault(detector: Detector, wanted: int) -> str | None:
+    """Why this detector does not run `wanted` pictures at once, in words; None if it does.
+
+    One that knows more about it says so in an attribute `batch_limit`.
+    """
+    most = detector.max_batch if isinstance(detector, BatchDetector) else 1
+    if wanted <= most:
+        return None
+    why = getattr(detector, "batch_limit", f"{detector.name} takes {most} at most")
+    return (
+        f"{wanted} pictures at once, but {why}; {f'write {most} or less' if most > 1 else 'leave batch out'}"
+    )

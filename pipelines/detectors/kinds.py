@@ -87,6 +87,9 @@ class SyntheticDetectorConfig(Block):
 
     kind: Literal["synthetic"]
     delay: Duration = Field(duration("10ms"), description="how long a run takes")
+    per_frame: Duration | None = Field(
+        None, description="what each further picture of a batch adds; left out: as much as the first"
+    )
     labels: Annotated[Words, Field(min_length=1)] = Field(("thing",), description="index = class id")
     boxes: int = Field(1, ge=0, le=MOST_DETECTIONS, description="boxes per picture")
     input: Extent = Field((320, 240), description="what it claims to run at")
@@ -108,6 +111,8 @@ def at_input(config: DetectorConfig, size_px: tuple[int, int]) -> DetectorConfig
     if isinstance(config, SyntheticDetectorConfig):
         pixels, other = config.input[0] * config.input[1], size_px[0] * size_px[1]
         said["delay"] = Microseconds(config.delay * other // pixels)
+        if config.per_frame is not None:
+            said["per_frame"] = Microseconds(config.per_frame * other // pixels)
     return type(config).model_validate(said)
 
 

@@ -27,6 +27,8 @@ _ERRORS_ONLY, _SILENT = (
     4,
 )  # onnxruntime's severities: 2 warns about every unused weight of an exported model
 _GREY = 114.0
+MOST_PICTURES = 64
+"""Of one run; more gain nothing on a CPU and only cost memory."""
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _FED = {"float32": np.float32, "float16": np.float16}
 
@@ -133,6 +135,24 @@ class OnnxModel:
                 raise ConfigError(f"{self.path} does not run at {width}x{height}: {error}") from error
             raise ConfigError(self.frozen_words(size)) from error
         return dict(zip(outputs, results, strict=True))
+
+    @property
+    def max_batch(self) -> int:
+        """Pictures it takes in one run: 1 if the file fixes the first dimension of its input at that, else any number; a
+        file that declares more than 1 and runs with 1 has only kept the shape of the example it was exported with."""
+        dims = self.signature.inputs[0].dims
+        return 1 if dims is not None and dims[0] == 1 else MOST_PICTURES
+
+    @property
+    def batch_limit(self) -> str:
+        """Why there are no more, in words."""
+        if self.max_batch > 1:
+            return f"{MOST_PICTURES} are the most"
+        port = self.signature.inputs[0]
+        return (
+            f"{self.path} takes {port}: its first dimension, the batch, is fixed at {(port.dims or (1,))[0]}: export it "
+            "with a dynamic batch"
+        )
 
     def frozen_words(self, size: tuple[int, int]) -> str:
         """For a file that only runs at the size it declares."""

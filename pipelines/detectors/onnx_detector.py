@@ -13,10 +13,10 @@ import cv2
 import numpy as np
 
 from pipelines.detectors.base import CancelToken
-from pipelines.detectors.boxes import Candidates, Fit, Shrink, fit_picture, place
+from pipelines.detectors.boxes import Candidates, Fit, Fitted, Shrink, fit_picture, place
 from pipelines.detectors.families import wrong_family
 from pipelines.detectors.onnx import OnnxModel, Tensor
-from pipelines.errors import ConfigError
+from pipelines.errors import ConfigError, Fatal
 from pipelines.frame import Picture
 from pipelines.result import Detections
 
@@ -122,12 +122,42 @@ class OnnxDetector(ABC):
 
     def detect(self, picture: Picture, cancel: CancelToken | None = None) -> Detections:
         """Boxes in pixels of `picture`, best score first. Raises as `Detector.detect` says."""
-        fitted = fit_picture(picture, self._input_size, self._fit, shrink=self.shrink)
+        fitted = self._fitted(picture)
         pixels = np.asarray(cv2.dnn.blobFromImage(fitted.picture, swapRB=self.swap_rb), np.float32)
-        outputs = self._model.run({self._model.inputs[0]: pixels}, self._outputs, cancel)
-        return place(
-            self._decode(outputs), fitted, self._labels, iou=self._iou, max_detections=self._max_detections
-        )
+        return self._placed(self._model.run({self._model.inputs[0]: pixels}, self._outputs, cancel), fitted)
+
+    @property
+    def max_batch(self) -> int:
+        """Pictures of one run; 1 where the file fixes its first dimension."""
+        return self._model.max_batch
+
+    @property
+    def batch_limit(self) -> str:
+        """Why there are no more, in words that name the dimension."""
+        return self._model.batch_limit
+
+    def detect_batch(self, pictures: Sequence[Picture]) -> list[Detections]:
+        """What `detect` gives for each of `pictures`, 1 to `max_batch`, of any sizes: all are brought to one input.
+
+        Raises Rejected if one is no picture, Fatal when the engine broke or the model mixes up its rows.
+        """
+        fitted = [self._fitted(picture) for picture in pictures]
+        blob = cv2.dnn.blobFromImages([each.picture for each in fitted], swapRB=self.swap_rb)
+        outputs = self._model.run({self._model.inputs[0]: np.asarray(blob, np.float32)}, self._outputs)
+        if any(len(output) != len(fitted) for output in outputs):
+            shapes = ", ".join(str(list(output.shape)) for output in outputs)
+            raise Fatal(f"{len(fitted)} pictures at once gave {shapes}: its batch is fixed inside the model")
+        return [
+            self._placed([output[i : i + 1] for output in outputs], each) for i, each in enumerate(fitted)
+        ]
+
+    def _fitted(self, picture: Picture) -> Fitted:
+        return fit_picture(picture, self._input_size, self._fit, shrink=self.shrink)
+
+    def _placed(self, outputs: list[Tensor], fitted: Fitted) -> Detections:
+        """Of one picture."""
+        found = self._decode(outputs)
+        return place(found, fitted, self._labels, iou=self._iou, max_detections=self._max_detections)
 
     def _takes_a_picture(self) -> bool:
         inputs = self._model.signature.inputs

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cloud.config import LISTENERS
-from cloud.models import ModelSpec
+from cloud.model_spec import ModelSpec
 from cloud.service import Service
 from cloud.store.records import open_store
 from pipelines.codecs.base import PictureLimits

@@ -12,7 +12,7 @@ import pytest
 
 from cloud.engine.engines import Engines
 from cloud.engine.recipe import Recipe
-from pipelines.detectors.base import Cancelled, CancelToken
+from pipelines.detectors.base import BatchDetector, Cancelled, CancelToken, batch_fault
 from pipelines.detectors.kinds import DETECTORS
 from pipelines.detectors.synthetic import SyntheticDetector
 from pipelines.errors import ConfigError, Fatal, Rejected
@@ -192,6 +192,56 @@ def test_what_is_no_bgr_picture_is_rejected_and_the_next_one_is_answered(detecto
     assert len(detector.detect(picture)) > 0
 
 
+# -- several pictures in one run --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_pictures_that_run_together_get_the_boxes_they_get_alone_whatever_their_sizes(detector, count):
+    dice = np.random.default_rng(count)
+    pictures = []
+    for n in range(count):
+        pixels = dice.integers(0, 60, (60 + 40 * n, 200 - 30 * n, 3), np.uint8)
+        pixels[10 : 30 + 10 * n, 20:60] = 255
+        pictures.append(pixels)
+    alone = [detector.detect(picture) for picture in pictures]
+    assert isinstance(detector, BatchDetector)
+    assert detector.max_batch >= 5
+    together = detector.detect_batch(pictures)
+    assert [len(found) for found in together] == [len(found) for found in alone]
+    for one, other in zip(together, alone, strict=True):
+        assert np.allclose(one.boxes, other.boxes, atol=0.01)
+        assert np.allclose(one.scores, other.scores, atol=1e-4)
+        assert np.array_equal(one.class_ids, other.class_ids)
+        assert one.labels == other.labels
+
+
+def test_one_that_is_no_picture_is_rejected_with_all_that_run_with_it(detector, picture):
+    with pytest.raises(Rejected):
+        detector.detect_batch([picture, np.zeros((40, 40), np.uint8)])
+    assert detector.detect_batch([picture])[0] == detector.detect(picture)
+
+
+def test_a_file_whose_batch_is_fixed_says_so_and_names_the_dimension(tmp_path):
+    path = write_yolox(tmp_path / "frozen.onnx", frozen=(64, 64))
+    frozen = build("yolox", tmp_path, model=str(path))
+    assert frozen.max_batch == 1
+    assert batch_fault(frozen, 1) is None
+    fault = batch_fault(frozen, 4)
+    assert fault is not None
+    assert "4 pictures at once" in fault
+    assert "images float32 [1, 3, 64, 64]: its first dimension, the batch, is fixed at 1" in fault
+    assert "leave batch out" in fault
+
+
+def test_a_synthetic_batch_costs_what_its_configuration_says(picture):
+    detector = SyntheticDetector(delay_us=60_000, per_frame_us=5_000)
+    started = time.monotonic()
+    assert len(detector.detect_batch([picture] * 4)) == 4
+    took_s = time.monotonic() - started
+    assert took_s >= 0.075
+    assert took_s < 0.240, "four alone"
+
+
 # -- of the kinds with a model file -----------------------------------------------------------------------
 
 
@@ -266,5 +316,6 @@ def test_another_configuration_has_another_fingerprint():
         SyntheticDetector(boxes=2),
         SyntheticDetector(input_size=(32, 32)),
         SyntheticDetector(fail_every=2),
+        SyntheticDetector(per_frame_us=1),
     ]
-    assert len({plain.sha256, *(o.sha256 for o in others)}) == 6
+    assert len({plain.sha256, *(o.sha256 for o in others)}) == 7

@@ -82,8 +82,8 @@ def test_windows_shrink_while_the_queue_is_long_and_come_back_when_it_is_not(
     ):
         eventually(lambda: gateway.connected, what="a welcome")
         assert gateway.window() == 8
-        made.backlog.work.ready(MODEL, change=0, service_us=20_000)
-        made.backlog.work.ready(MODEL, change=0, service_us=20_000)
+        made.backlog.work.ready(MODEL, change=0, seen=[(1, 20_000)])
+        made.backlog.work.ready(MODEL, change=0, seen=[(1, 20_000)])
         detector.gate.clear()
         other.send(replace(HELLO, agent="busy", run=OTHER_RUN))
         assert other.until(Welcome).credit.frames == 8
@@ -109,8 +109,8 @@ def test_frames_of_the_older_window_are_taken_and_replies_tell_the_smaller_one(
         working(kind, tmp_path) as (made, listener, detector),
         agent(listener.address) as gateway,
     ):
-        made.backlog.work.ready(MODEL, change=0, service_us=20_000)
-        made.backlog.work.ready(MODEL, change=0, service_us=20_000)
+        made.backlog.work.ready(MODEL, change=0, seen=[(1, 20_000)])
+        made.backlog.work.ready(MODEL, change=0, seen=[(1, 20_000)])
         detector.gate.clear()
         gateway.send(HELLO)
         gateway.until(Welcome)

@@ -86,8 +86,9 @@ def rig_in(
     timer: bool = True,
     url: str = "",
     payload_bytes: int = 0,
+    detector: GatedDetector | None = None,
 ) -> Iterator[Rig]:
-    detector = GatedDetector()
+    detector = detector or GatedDetector()
     with service(
         folder,
         build=lambda: detector,

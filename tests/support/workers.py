@@ -15,7 +15,8 @@ import numpy as np
 
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
-from cloud.models import ModelSpec
+from cloud.model_spec import ModelSpec
+from cloud.scheduling.batch_rule import BatchRule
 from cloud.service import Service
 from cloud.store.kinds import PayloadsConfig, StoreConfig
 from cloud.store.records import RecordStore, open_store
@@ -104,7 +105,9 @@ def service(
     default_model: str = MODEL,
     url: str = "",
     payload_bytes: int = 0,
+    batch: BatchRule | None = None,
     instances: int = 1,
+    decode_threads: int = 1,
 ) -> Iterator[tuple[Service, RecordStore]]:
     """A started Service over a record store at `url` (default: in `folder`), stopped at the end. `payload_bytes`: the
     quota of the payloads it keeps in `folder`, 0 = it keeps none."""
@@ -127,9 +130,10 @@ def service(
                 ModelSpec(
                     name=name,
                     build=build or GatedDetector,
-                    instances=instances,
                     warm_up=warm_up,
                     sha256=sha256,
+                    batch=batch or BatchRule(),
+                    instances=instances,
                 )
                 for name in models
             ],
@@ -141,6 +145,7 @@ def service(
             unix_us=unix_us,
             limits=limits,
             commit_every_us=0,
+            decode_threads=decode_threads,
             uploads=keeping.uploads,
         )
         made.start(timer=timer)

@@ -10,7 +10,7 @@ from protos.wire.live import FrameHead
 from protos.wire.session import RejectReason
 
 LIMITS = PayloadLimits(message_bytes=1000, pixels=10_000, decompressed_bytes=30_000)
-IDLE = QueueState(frames=0, size_bytes=0, max_frames=4, max_bytes=4000, queue_us=0, service_p50_us=10_000)
+IDLE = QueueState(frames=0, size_bytes=0, max_frames=4, max_bytes=4000, queue_us=0, service_us=10_000)
 
 
 def head(
@@ -44,7 +44,7 @@ def test_a_budget_of_exactly_queue_and_service_is_enough_and_one_less_is_not() -
 
 @pytest.mark.parametrize("budget_us", [0, -5])
 def test_a_spent_budget_is_too_late_even_for_a_worker_that_never_ran(budget_us: int) -> None:
-    assert reason(head(budget_us=budget_us), replace(IDLE, service_p50_us=0)) is RejectReason.TOO_LATE
+    assert reason(head(budget_us=budget_us), replace(IDLE, service_us=0)) is RejectReason.TOO_LATE
 
 
 def test_the_words_of_too_late_name_both_numbers() -> None:

@@ -143,8 +143,8 @@ def test_a_request_over_the_message_limit_is_refused_by_grpc(worker: Worker) -> 
 
 
 def test_a_budget_that_queue_and_run_exceed_is_refused_at_once_with_the_delay(worker: Worker) -> None:
-    worker.service.backlog.work.ready(MODEL, change=0, service_us=80_000)
-    worker.service.backlog.work.ready(MODEL, change=0, service_us=80_000)
+    worker.service.backlog.work.ready(MODEL, change=0, seen=[(1, 80_000)])
+    worker.service.backlog.work.ready(MODEL, change=0, seen=[(1, 80_000)])
     status, words, reason = worker.refused(data=picture(), budget_us=20_000)
     assert (status, reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "too_late")
     assert "would take" in words

@@ -9,7 +9,7 @@ from cloud.config import load_worker
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.metrics import WorkerMetrics
-from cloud.models import ModelSpec
+from cloud.model_spec import ModelSpec
 from cloud.service import Service
 from cloud.store.records import RecordStore, open_store
 from pipelines.hard import why_hard

@@ -35,7 +35,7 @@ def test_a_frame_whose_budget_is_spent_is_rejected_before_its_body_crosses(rig: 
 
 def test_a_queue_that_is_longer_than_the_budget_is_said_at_once(rig: Rig) -> None:
     rig.welcome()
-    rig.service.backlog.work.ready(MODEL, change=0, service_us=400_000)
+    rig.service.backlog.work.ready(MODEL, change=0, seen=[(1, 400_000)])
     rig.detector.gate.clear()
     rig.frame(1)
     eventually(rig.detector.running.is_set, what="a run")

@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cloud.scheduling.batch_rule import BatchRule
 from edge.scheduling.near_timeline import Key
 from nearfar.simulation.clock import Clock
 from nearfar.simulation.worker_model import WorkerModel
@@ -16,13 +17,18 @@ from tests.support.simulated import MS
 class Desk:
     """A worker whose every frame takes 20 ms, with what it said noted."""
 
-    def __init__(self, *, credit: int = 8, service_ms: int = 20) -> None:
+    def __init__(
+        self, *, credit: int = 8, service_ms: int = 20, instances: int = 1, batch: BatchRule | None = None
+    ) -> None:
         self.clock = Clock()
         self.worker = WorkerModel(
             self.clock,
             service_us=lambda _: service_ms * MS,
             seen_us=20 * MS,
             credit=Credit(frames=credit, bytes=1 << 20),
+            instances=instances,
+            batch=batch,
+            batch_us=lambda alone_us: max(alone_us) + 2 * MS * (len(alone_us) - 1),
         )
         self.results: list[tuple[int, int, WorkerTiming]] = []
         self.rejects: list[tuple[int, int, RejectReason]] = []
@@ -59,6 +65,28 @@ def test_a_frame_is_answered_after_its_service_time():
     desk.run(100)
     ((seq, at_ms, timing),) = desk.results
     assert (seq, at_ms, timing.detect_us, timing.queue_us) == (1, 20, 20 * MS, 0)
+
+
+def test_frames_that_run_together_are_answered_together():
+    desk = Desk(batch=BatchRule(max=4))
+    for seq in range(1, 7):
+        desk.frame(seq, 500)
+    desk.run(500)
+    assert [at_ms for _, at_ms, _ in desk.results] == [20, 46, 46, 46, 46, 66]
+
+
+def test_a_frame_waits_for_company_only_as_long_as_it_can():
+    desk = Desk(batch=BatchRule(max=4, wait_us=60 * MS))
+    desk.frame(1, 500)
+    desk.run(50)
+    desk.frame(2, 500)
+    desk.run(200)
+    assert [at_ms for _, at_ms, _ in desk.results] == [82, 82]
+    desk.frame(3, 50)
+    desk.run(400)
+    ((seq, at_ms, _),) = desk.results[2:]
+    assert seq == 3
+    assert at_ms <= 250
 
 
 def test_the_earliest_deadline_runs_first_and_a_started_run_finishes():
@@ -129,9 +157,16 @@ STEP = st.one_of(
 
 
 @settings(max_examples=150, deadline=None)
-@given(steps=st.lists(STEP, max_size=40), service_ms=st.sampled_from([1, 20, 150]), credit=st.integers(1, 6))
-def test_every_head_ends_as_one_of_result_reject_and_cancelled(steps, service_ms, credit):
-    desk = Desk(credit=credit, service_ms=service_ms)
+@given(
+    steps=st.lists(STEP, max_size=40),
+    service_ms=st.sampled_from([1, 20, 150]),
+    credit=st.integers(1, 6),
+    instances=st.integers(1, 3),
+    batch=st.builds(BatchRule, max=st.integers(2, 4), wait_us=st.sampled_from([0, 5 * MS, 100 * MS]))
+    | st.just(BatchRule()),
+)
+def test_every_head_ends_as_one_of_result_reject_and_cancelled(steps, service_ms, credit, instances, batch):
+    desk = Desk(credit=credit, service_ms=service_ms, instances=instances, batch=batch)
     heads, cancelled = 0, set()
     for what, value in steps:
         if what == "head":

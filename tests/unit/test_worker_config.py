@@ -2,12 +2,16 @@
 
 from typing import Any
 
+import psutil
 import pytest
 
 from cloud.config import WorkerConfig, load_worker
-from cloud.engine.of_worker import engines_of, threads_in_engines
+from cloud.engine.of_worker import engines_of
 from cloud.engine.recipe import Recipe
+from cloud.model_specs import model_specs
+from cloud.thread_plan import thread_plan
 from pipelines.errors import ConfigError
+from tests.support.models import write_yunet
 from tests.support.refused import refused
 
 WORKER = """\
@@ -85,7 +89,10 @@ def test_a_listener_on_loopback_needs_no_word(worker, address):
         ("models.rehearsal.sha256=xyz", "64 lower-case hex digits"),
         ("default_model=other", "no such model; there is rehearsal"),
         ("models.second={detector: {kind: synthetic}}", "name one of rehearsal, second"),
-        ("batch.max=4", "batching is not built yet"),
+        ("batch.max=0", "greater than or equal to 1"),
+        ("batch.wait=5ms", "a frame that runs alone waits for nobody"),
+        ("models.rehearsal.batch={wait: 5ms}", "a frame that runs alone waits for nobody"),
+        ("batch={max: 4, wait: 2s}", "1s is the most"),
         ("bulk={when: idle}", "bulk lane are not built yet"),
         ("store.keep=30m", "records are kept for 1h at least"),
         ("store.payloads={max_bytes: 1GiB}", "store.payloads.path"),
@@ -148,7 +155,7 @@ def test_every_setting_of_an_engine_reaches_it(worker, monkeypatch):
     config = worker(
         "processes=4", "engine={hang_after: 1s, start_within: 5s}", "limits.pixels=10000000", text=text
     )
-    engines_of(config, threads_in_engines(config))
+    engines_of(config, thread_plan(config).threads)
     (recipe,) = seen["recipes"]
     assert (recipe.model, recipe.instances, recipe.warm_up) == ("rehearsal", 3, False)
     assert recipe.settings["delay"] == "3ms"
@@ -156,16 +163,15 @@ def test_every_setting_of_an_engine_reaches_it(worker, monkeypatch):
     assert (seen["threads"], seen["memory_bytes"]) == (2, 30_000_000)
 
 
-def test_engines_never_share_a_core_out_twice_and_the_log_says_what_that_changes(
-    worker, tmp_path, monkeypatch, caplog
-):
+def test_engines_share_the_threads_of_the_worker(worker, tmp_path):
     (tmp_path / "m.onnx").touch()
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)))
-    text = WORKER.replace("{kind: synthetic}", "{kind: yolox, model: m.onnx, input: 64x64, threads: 4}")
-    assert threads_in_engines(worker("processes=2", text=text)) == {"rehearsal": 2}
-    assert "threads: 4 become 2, as 2 processes share 4 cores" in caplog.text
-    assert threads_in_engines(worker("processes=1", text=text)) == {"rehearsal": 4}
-    assert threads_in_engines(worker(text=text.replace("threads: 4", "threads: 9"))) == {"rehearsal": 9}
+    text = WORKER.replace("{kind: synthetic}", "{kind: yolox, model: m.onnx, input: 64x64}")
+    assert thread_plan(worker("threads=8", "processes=2", "decode.threads=0", text=text)).threads == {
+        "rehearsal": 4
+    }
+    crowded = thread_plan(worker("threads=4", "processes=2", "models.rehearsal.threads=4", text=text))
+    assert crowded.threads == {"rehearsal": 4}
+    assert "rehearsal: 2 × 4" in crowded.warning
 
 
 def test_the_threads_of_a_run_reach_the_model_in_its_engine(worker, tmp_path):
@@ -177,3 +183,44 @@ def test_the_threads_of_a_run_reach_the_model_in_its_engine(worker, tmp_path):
 
 def test_a_worker_without_engines_makes_none(worker):
     assert engines_of(worker(), {}) is None
+
+
+def test_threads_are_shared_out_unless_the_file_says_how_many(worker, tmp_path):
+    (tmp_path / "m.onnx").write_bytes(b"")
+    onnx = "models.rehearsal.detector={kind: yunet, model: m.onnx, input: 320x224}"
+    assert thread_plan(worker(onnx, "threads=8")).threads == {"rehearsal": 7}
+    assert thread_plan(worker(onnx, "threads=8", "decode.threads=3")).threads == {"rehearsal": 5}
+    assert thread_plan(worker(onnx, "threads=8", "models.rehearsal.threads=2")).threads == {"rehearsal": 2}
+    assert thread_plan(worker(onnx, "threads=8", "models.rehearsal.detector.threads=2")).threads == {
+        "rehearsal": 2
+    }
+    assert "say it once" in refused(
+        worker, onnx, "models.rehearsal.detector.threads=2", "models.rehearsal.threads=3"
+    )
+    assert (
+        "3 threads want a core"
+        in thread_plan(worker(onnx, "threads=2", "models.rehearsal.threads=3")).warning
+    )
+
+
+def test_a_model_batches_as_it_says_or_as_the_worker_says(worker):
+    def rule(*overrides):
+        config = worker(*overrides)
+        (spec,) = model_specs(config, thread_plan(config))
+        return spec.batch.max, spec.batch.wait_us
+
+    assert rule() == (1, 0)
+    assert rule("batch={max: 4, wait: 3ms}") == (4, 3000)
+    assert rule("batch.max=4", "models.rehearsal.batch={max: 8, wait: 5ms}") == (8, 5000)
+    assert rule("batch.max=4", "models.rehearsal.batch.max=1") == (1, 0)
+
+
+def test_the_share_of_threads_reaches_the_detector(worker, tmp_path):
+    write_yunet(tmp_path / "m.onnx")
+    config = worker("models.rehearsal.detector={kind: yunet, model: m.onnx, input: 64x64}", "threads=4")
+    (spec,) = model_specs(config, thread_plan(config))
+    first = spec.build()  # loading the engine starts threads of its own
+    before = psutil.Process().num_threads()
+    second = spec.build()
+    assert psutil.Process().num_threads() == before + 2
+    assert first.sha256 == second.sha256

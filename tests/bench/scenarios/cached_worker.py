@@ -17,7 +17,7 @@ import numpy as np
 
 from cloud.config import LISTENERS
 from cloud.listeners.base import Listener
-from cloud.models import ModelSpec
+from cloud.model_spec import ModelSpec
 from cloud.service import Service
 from cloud.store.records import open_store
 from nearfar import process

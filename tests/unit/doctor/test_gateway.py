@@ -12,6 +12,7 @@ from nearfar.doctor import machine
 from nearfar.doctor.far import name_beside
 from nearfar.doctor.finding import Level
 from nearfar.doctor.near import NearCost, check_cpu
+from pipelines.cores import cores
 from tests.support.models import write_other_model
 from tests.support.patients import BEHIND, answering, assert_not_checked, failed
 from tests.support.rig import free_port
@@ -63,8 +64,8 @@ def test_the_quota_of_a_container_counts_as_cores(tmp_path):
     (tmp_path / "pod" / "app").mkdir(parents=True)
     (tmp_path / "pod" / "cpu.max").write_text("50000 100000\n")
     (tmp_path / "pod" / "app" / "cpu.max").write_text("max 100000\n")
-    assert machine.cores(tmp_path, own="/pod/app") == 0.5
-    assert machine.cores(tmp_path, own="/other") >= 1
+    assert cores(tmp_path, own="/pod/app") == 0.5
+    assert cores(tmp_path, own="/other") >= 1
 
 
 def test_a_camera_that_refuses_is_told_in_words_without_its_password(patient):

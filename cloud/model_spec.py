@@ -1,0 +1,20 @@
+"""One model of a worker: how its instances are built, how many there are, and how many frames they run together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cloud.scheduling.batch_rule import BatchRule
+from pipelines.detectors.base import Detector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """How to build one model. `sha256`: refuse any other file (None: take what there is). `batch`: at most as many at once
+    as the detector takes."""
+
+    name: str
+    build: Callable[[], Detector]
+    instances: int = 1
+    warm_up: int = 3
+    sha256: str | None = None
+    batch: BatchRule = BatchRule()
