@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cloud.deploy.settings import RayConfig
+from cloud.engine.settings import EngineConfig
 from cloud.store.kinds import SQLITE, StoreConfig
 from pipelines.blocks import Block, FilePath, MisfitError, Name, Sha256
 from pipelines.detectors.kinds import DetectorConfig
@@ -132,22 +133,6 @@ class DecodeConfig(Block):
         "auto",
         description="threads that decode pictures ahead while every instance works; 0: instances decode what they run; "
         "auto: 1 if the worker's `threads` leave one, else 0",
-    )
-
-
-class EngineConfig(Block):
-    """The engine processes, where there are any."""
-
-    hang_after: Duration | None = Field(
-        None,
-        ge=100_000,
-        description="a run that takes longer is held to hang: its engine is killed and started again; "
-        "left out: 20 × the 99th percentile of the last 200 runs, and 2s at least",
-    )
-    start_within: Duration = Field(
-        duration("2m"),
-        ge=1_000_000,
-        description="an engine that has not loaded its models by then is killed and started again",
     )
 
 

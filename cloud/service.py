@@ -4,21 +4,19 @@
     batch ─→ unpack (own thread) ─────────────────────────────────────→ record store ─→ ack after commit
     payload ─→ part file (own thread) ────────────────────────────────→ payload store ─→ ack after commit
 
-Every admitted head ends as exactly one of: result, reject, cancelled, lost with its connection. Replies go
-back on the connection a frame came from or, if that is gone, on the newest live one of the same run.
+Every admitted head ends as exactly one of: result, reject, cancelled, lost with its connection.
 """
 
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from cloud import gauges
 from cloud.acknowledger import Acknowledger
 from cloud.backfill import Backfill
 from cloud.backlog import Backlog
 from cloud.decoding import DecodePool
-from cloud.jobs import EXPIRED, STOPPED, Detected, Job, Outcome
+from cloud.jobs import EXPIRED, STOPPED, Job, Outcome
 from cloud.lane import ModelLane
 from cloud.ledger import Ledger
 from cloud.limits import ServiceLimits
@@ -26,19 +24,17 @@ from cloud.live_payloads import LivePayloads
 from cloud.metrics import WorkerMetrics
 from cloud.model_spec import ModelSpec
 from cloud.models import ModelHost
+from cloud.outcomes import Outcomes
 from cloud.reception import Reception
-from cloud.replies import far_record, reject_of, result_of
 from cloud.scheduling.admission import PayloadLimits
 from cloud.scheduling.credits import Credits
 from cloud.session import WorkerSession
-from cloud.store.writer import Entry, Store, StoreWriter
+from cloud.store.writer import Store, StoreWriter
 from cloud.threads import dead, left_after
 from cloud.uploads import Uploads
 from pipelines.codecs.base import Codec, PictureLimits
-from pipelines.result import Load
 from protos.endpoint import Peer
 from protos.wire.bulk import BulkBatch, Have
-from protos.wire.live import Reject, Result
 from protos.wire.session import Credit, Hello, ModelInfo, Ping, Pong, RejectReason
 
 log = logging.getLogger(__name__)
@@ -132,6 +128,14 @@ class Service:
             acknowledge=Acknowledger(reception=self._reception, metrics=self.metrics, clock_us=clock_us),
             clock_us=clock_us,
             unix_us=unix_us,
+        )
+        self._outcomes = Outcomes(
+            backlog=self.backlog,
+            reception=self._reception,
+            writer=self.writer,
+            live_payloads=live_payloads,
+            metrics=self.metrics,
+            clock_us=clock_us,
         )
         self._backfill = Backfill(
             writer=self.writer,
@@ -268,34 +272,11 @@ class Service:
         self._backfill.receive(session, message)
 
     def ended(self, job: Job, outcome: Outcome) -> None:
-        """A job of the backlog is over: say so, and keep what the model said."""
-        job.origin.forget(job, body_may_come=True)
-        if not isinstance(outcome, Detected):
-            self.count_reject(outcome.reason)
-            self._reply(job, reject_of(job, outcome.reason, outcome.text, self._load(job, self._clock_us())))
-            return
-        now_us = self._clock_us()
-        result = result_of(job, outcome, now_us=now_us, load=self._load(job, now_us))
-        self._reply(job, result)  # whatever else is to be done about the frame is done behind its reply
-        self.metrics.answered(job, now_us, detect_us=outcome.detect_us)
-        if job.to_store:
-            self.writer.submit(Entry(far=[far_record(job, result)], to=job.origin, submitted_us=now_us))
-        if self._live_payloads is not None and job.to_store:
-            self._live_payloads.offer(job, result.detections, now_us=now_us)
+        """A job of the backlog is over."""
+        self._outcomes.ended(job, outcome)
 
     def count_reject(self, reason: RejectReason) -> None:
-        self.metrics.frames.labels("rejected").inc()
-        self.metrics.rejects.labels(reason.value).inc()
-
-    def _load(self, job: Job, now_us: int) -> Load:
-        return self.backlog.load(job.model, now_us, told=job.id.agent)
-
-    def _reply(self, job: Job, message: Result | Reject) -> None:
-        if job.origin.send(message):
-            return
-        other = self._reception.newest_live(job.id.agent, job.id.run, besides=job.origin)
-        if other is None or not _send_renumbered(other, job.id.stream, message):
-            self.metrics.undelivered.inc()
+        self._outcomes.count_reject(reason)
 
     def _tick(self) -> None:
         while not self._stopping.wait(self.tick_after_s):
@@ -308,9 +289,3 @@ class Service:
     def _threads(self) -> list[threading.Thread]:
         models = [thread for host in self._hosts.values() for thread in host.threads]
         return [*models, *self._decoding.threads, self._backfill.thread, self.writer.thread, self._timer]
-
-
-def _send_renumbered(session: WorkerSession, stream: str, message: Result | Reject) -> bool:
-    """Send on another connection, whose Hello may number the streams differently."""
-    names = [s.name for s in session.hello.streams] if session.hello else []
-    return stream in names and session.send(replace(message, stream=names.index(stream)))

@@ -14,8 +14,7 @@ from cloud.engine.engines import Engines
 from cloud.engine.recipe import Recipe
 from pipelines.detectors.base import BatchDetector, Cancelled, CancelToken, batch_fault
 from pipelines.detectors.kinds import DETECTORS
-from pipelines.detectors.synthetic import SyntheticDetector
-from pipelines.errors import ConfigError, Fatal, Rejected
+from pipelines.errors import ConfigError, Rejected
 from tests.support.models import COLOURS, write_centerface, write_yolox, write_yunet
 
 WRITERS = {"centerface": write_centerface, "yolox": write_yolox, "yunet": write_yunet}
@@ -233,15 +232,6 @@ def test_a_file_whose_batch_is_fixed_says_so_and_names_the_dimension(tmp_path):
     assert "leave batch out" in fault
 
 
-def test_a_synthetic_batch_costs_what_its_configuration_says(picture):
-    detector = SyntheticDetector(delay_us=60_000, per_frame_us=5_000)
-    started = time.monotonic()
-    assert len(detector.detect_batch([picture] * 4)) == 4
-    took_s = time.monotonic() - started
-    assert took_s >= 0.075
-    assert took_s < 0.240, "four alone"
-
-
 # -- of the kinds with a model file -----------------------------------------------------------------------
 
 
@@ -291,31 +281,3 @@ def test_the_model_of_another_kind_is_refused_with_the_kind_to_write(kind, other
     path = WRITERS[other](tmp_path / "model.onnx")
     with pytest.raises(ConfigError, match=rf"no model for kind: {kind}.*write kind: {other}"):
         build(kind, tmp_path, model=str(path))
-
-
-# -- of the synthetic kind --------------------------------------------------------------------------------
-
-
-def test_a_synthetic_engine_breaks_every_nth_run_and_only_then(picture):
-    detector = SyntheticDetector(delay_us=0, fail_every=3)
-    outcomes = []
-    for _ in range(7):
-        try:
-            detector.detect(picture)
-            outcomes.append("ok")
-        except Fatal:
-            outcomes.append("broke")
-    assert outcomes == ["ok", "ok", "broke", "ok", "ok", "broke", "ok"]
-
-
-def test_another_configuration_has_another_fingerprint():
-    plain = SyntheticDetector()
-    others = [
-        SyntheticDetector(delay_us=1),
-        SyntheticDetector(labels=("a",)),
-        SyntheticDetector(boxes=2),
-        SyntheticDetector(input_size=(32, 32)),
-        SyntheticDetector(fail_every=2),
-        SyntheticDetector(per_frame_us=1),
-    ]
-    assert len({plain.sha256, *(o.sha256 for o in others)}) == 7
