@@ -28,6 +28,7 @@ _LOOK_S = 0.1
 
 
 class _Server(ThreadingHTTPServer):
+    request_queue_size = 64  # of the system's own 5, a burst of clients would wait seconds for its next try
     daemon_threads = True
 
     def __init__(

@@ -121,11 +121,11 @@ def dripping(site: Site, count: int, *, first: bytes) -> Iterator[list[socket.so
     """Connections that say `first` and then a byte every 20 ms, for as long as they are let."""
     host, _, port = site.server.address.removeprefix("http://").rpartition(":")
     lines = [socket.create_connection((host, int(port)), timeout=5) for _ in range(count)]
+    for line in lines:
+        line.sendall(first)
     over = threading.Event()
 
     def drip() -> None:
-        for line in lines:
-            line.sendall(first)
         while not over.wait(0.02):
             for line in lines:
                 with suppress(OSError):
