@@ -104,11 +104,11 @@ def test_one_stream_too_many_is_told_to_come_again_and_counted(tmp_path: Path) -
     with (
         listening(tmp_path, max_peers=1) as (_, address, listener, _),
         agent(address) as gateway,
-        agent(address) as second,
     ):
         greet(gateway)
-        second.send(HELLO)
-        error = second.until(Error)
+        with agent(address) as second:
+            second.send(HELLO)
+            error = second.until(Error)
         assert (error.reason, error.retry) == (RejectReason.DRAINING, True)
         assert listener.refused_messages == 1
         gateway.send(*frame(1, b"0123456789", codec="raw"))

@@ -40,7 +40,7 @@ def frame(seq: int, size: tuple[int, int]) -> Frame:
 @pytest.mark.parametrize("size", [(1920, 1080), (640, 480)])
 def test_a_head_states_the_size_its_own_frame_was_captured_in(size: tuple[int, int]) -> None:
     wire = Wire()
-    around: Any = SimpleNamespace(offloaded=0, payload_bytes=0)
+    around: Any = SimpleNamespace(offloaded=0, payload_bytes=0, current="another")
     pending = Pending(
         frame=frame(7, size),
         deadline_us=NOW_US,

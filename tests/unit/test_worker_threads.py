@@ -85,7 +85,7 @@ def test_a_result_nobody_can_make_sense_of_is_rejected_and_the_instance_goes_on(
 
 
 def test_a_reply_that_cannot_be_made_ends_no_instance(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cloud.service.result_of", Once(__import__("cloud.replies").replies.result_of))
+    monkeypatch.setattr("cloud.outcomes.result_of", Once(__import__("cloud.replies").replies.result_of))
     rig.welcome()
     for seq in (1, 2):
         rig.frame(seq)
