@@ -20,7 +20,7 @@ from cloud.engine.channel import Channel, GoneError
 from cloud.engine.memory import SharedMemory
 from cloud.engine.messages import BrokenMessageError, Message, Say, read_cancel
 from cloud.engine.recipe import EngineStart, read_start
-from cloud.engine.serving import SlotServer
+from cloud.engine.slot_server import SlotServer
 from pipelines import runtime
 
 log = logging.getLogger(__name__)

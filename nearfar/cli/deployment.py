@@ -48,7 +48,7 @@ def write(worker: Path | None, overrides: Sequence[str], where: Path) -> None:
     import yaml  # noqa: PLC0415 - only here
 
     from cloud.config import load_worker  # noqa: PLC0415 - seconds of imports that help does not need
-    from cloud.deploy.serving import serve_file  # noqa: PLC0415
+    from cloud.deploy.serve_options import serve_file  # noqa: PLC0415
 
     config = load_worker(worker, overrides)
     assert worker is not None  # noqa: S101 - load_worker refuses to go without

@@ -16,7 +16,7 @@ from pipelines.errors import ConfigError, Problem
 APPLICATION, DEPLOYMENT = "nearfar", "worker"
 ROUTE = "/nearfar"  # without one Serve leads no gRPC call there either
 SERVICER = "cloud.listeners.grpc_servicer:add_lanes"
-BUILDER = "cloud.deploy.ray:application"
+BUILDER = "cloud.deploy.application:application"
 POLICY = "cloud.deploy.scaling:ByBusyness"
 RAY_OWN_PORTS = range(10002, 20000)
 _STREAMS_PER_REPLICA = 2048  # more than a replica takes, so that it says so itself, in words
