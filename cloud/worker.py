@@ -14,7 +14,8 @@ from typing import Any
 
 from cloud.config import LISTENERS, GrpcListenConfig, WorkerConfig
 from cloud.engine.engines import Engines
-from cloud.engine.of_worker import engines_of, in_engines, show_engines
+from cloud.engine.metrics import show_engines
+from cloud.engine.of_worker import engines_of, in_engines
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
