@@ -209,6 +209,10 @@ class WorkerConfig(Block):
         "bulk": "settings of the bulk lane are not built yet; leave bulk out",
     }
 
+    def instances_of(self, model: str) -> int:
+        """Of a model, over all engine processes: each of them has every one."""
+        return self.models[model].instances * max(1, self.processes)
+
     @field_validator("store", mode="before")
     @classmethod
     def _store_follows_state_dir(cls, value: Any, info: ValidationInfo) -> Any:

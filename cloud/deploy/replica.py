@@ -63,7 +63,7 @@ class Replica:
         self._service = service
         self._busyness = Busyness(
             service.metrics,
-            instances={name: model.instances for name, model in self._config.models.items()},
+            instances={name: self._config.instances_of(name) for name in self._config.models},
             clock_us=monotonic_us,
         )
         self._listener = StreamListener(

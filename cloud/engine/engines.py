@@ -7,7 +7,6 @@ Each engine holds every model; which engine a detector runs in is decided by whi
 takes only its own runs with it.
 """
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -141,11 +140,6 @@ class Engines:
                 "put that file back, or restart the worker"
             )
         return loaded
-
-
-def threads_of_each(processes: int) -> int:
-    """The cores this process may use, shared out among the engines: at least one thread each."""
-    return max(1, len(os.sched_getaffinity(0)) // processes)
 
 
 def _places(recipes: Sequence[Recipe], processes: int) -> dict[str, list[_Place]]:

@@ -1,21 +1,21 @@
 """From a worker's file to its engines, and to models that run in them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from cloud.config import WorkerConfig
-from cloud.engine.engines import Engines, threads_of_each
+from cloud.engine.engines import Engines
 from cloud.engine.recipe import Recipe
 from cloud.model_spec import ModelSpec
+from cloud.thread_plan import ThreadPlan
 
 _CHANNELS = 3
 _LEAST_MEMORY_BYTES = 16 << 20  # several pictures of a usual size lie in it together
 
 
-def engines_of(config: WorkerConfig, threads: Mapping[str, int]) -> Engines | None:
-    """The engines `config` asks for, not started yet; None when its models run in the worker's own process. `threads`: of
-    one run, by model."""
+def engines_of(config: WorkerConfig, plan: ThreadPlan) -> Engines | None:
+    """The engines `config` asks for, not started yet; None when its models run in the worker's own process."""
     if not config.processes:
         return None
     recipes = [
@@ -23,7 +23,7 @@ def engines_of(config: WorkerConfig, threads: Mapping[str, int]) -> Engines | No
             name,
             model.detector,
             instances=model.instances,
-            threads=threads[name],
+            threads=plan.threads[name],
             warm_up=model.warm_up > 0,
         )
         for name, model in config.models.items()
@@ -32,7 +32,7 @@ def engines_of(config: WorkerConfig, threads: Mapping[str, int]) -> Engines | No
         recipes,
         processes=config.processes,
         memory_bytes=max(config.limits.pixels * _CHANNELS, _LEAST_MEMORY_BYTES),
-        threads=threads_of_each(config.processes),
+        threads=max(1, plan.budget // config.processes),
         hang_after_us=config.engine.hang_after,
         start_within_us=config.engine.start_within,
     )

@@ -116,6 +116,16 @@ def at_input(config: DetectorConfig, size_px: tuple[int, int]) -> DetectorConfig
     return type(config).model_validate(said)
 
 
+def computes(config: DetectorConfig) -> bool:
+    """Whether a run keeps cores busy; one of a timer does not."""
+    return hasattr(config, "threads")
+
+
+def with_threads(config: DetectorConfig, threads: int) -> DetectorConfig:
+    """The same detector with `threads` in one run, where it computes."""
+    return config.model_copy(update={"threads": threads}) if computes(config) else config
+
+
 DETECTORS = Family(
     "detector",
     Kind(

@@ -135,7 +135,8 @@ def test_a_file_that_says_what_cannot_be_is_refused_in_words(
 
 def test_replicas_that_have_no_place_are_told_before_anybody_waits_for_them(path: Path) -> None:
     assert serve_options.too_many(worker(path), 7.0) == ""
-    assert "2 replicas of 7 cores" in serve_options.too_many(worker(path, "ray.min_replicas=2"), 8.0)
+    assert "2 replicas need 7 cores each" in serve_options.too_many(worker(path, "ray.min_replicas=2"), 8.0)
+    assert "1 replica needs 14 cores" in serve_options.too_many(worker(path, "processes=2"), 13.0)
 
 
 def test_the_ingress_of_a_serve_that_runs_already_is_ours_or_named(path: Path) -> None:
