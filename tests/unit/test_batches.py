@@ -88,7 +88,9 @@ def test_what_waits_while_the_model_works_is_run_together_as_far_as_it_fits(
             detector.gate.set()
         results = agent.peer.wait(Result, 7)
         assert sorted(r.seq for r in results) == list(range(1, 8))
-        assert detector.sizes == [1, 4, 2]
+        assert detector.sizes[:2] == [1, 4]
+        # The last two share a run unless one of them is still with a decoder when the model is free.
+        assert detector.sizes[2:] in ([[2]] if not decode_threads else [[2], [1, 1]])
         assert made.backlog.waiting() == (0, 0)
         assert made.drain(5_000_000)
 
