@@ -1,4 +1,5 @@
-"""Engine processes from the front's side: detectors as good as local ones, over when their engine is, never in silence."""
+"""Engine processes from the front's side: detectors as good as local ones, over when their engine is, never in
+silence."""
 
 import os
 import signal

@@ -70,8 +70,8 @@ def loaded(agents: int, instances: int, most: int, rate: float) -> WorkerLoad:
 
 
 def test_the_wait_that_is_forecast_is_the_one_that_is_met() -> None:
-    """Median error at most 20 % over all loads and 25 % in each, while frames with nearer deadlines and agents that were
-    idle go on coming."""
+    """Median error at most 20 % over all loads and 25 % in each, while frames with nearer deadlines and agents that
+    were idle go on coming."""
     errors = []
     for shape in SHAPES:
         for rate in RATES:

@@ -1,8 +1,8 @@
 """One worker under the load of 1 to 64 agents: goodput beyond capacity, how soon a reject is said, who gets how much.
 
-`nearfar cloud` on a core of its own and agents on the others, real links on loopback, frames of 30 kB with a deadline of
-100 ms. Its detector is a timer of 5 ms without CPU: capacity is what the same detector gives in a bare loop on the same
-core, measured in turn with each run. The generator is open-loop: it does not wait for answers, and a frame's
+`nearfar cloud` on a core of its own and agents on the others, real links on loopback, frames of 30 kB with a deadline
+of 100 ms. Its detector is a timer of 5 ms without CPU: capacity is what the same detector gives in a bare loop on the
+same core, measured in turn with each run. The generator is open-loop: it does not wait for answers, and a frame's
 deadline counts from the moment it was due.
 """
 
@@ -34,7 +34,8 @@ GOODPUT, REJECT_MS, JAIN, COST = 0.90, 5.0, 0.95, 1.2
 class Plan:
     """How much is measured: interleaved pairs, seconds of each run, sizes of the fleet.
 
-    `fair_s`: an agent's share is a count, whose own chance spreads the shares: 50 answers each cost the index .02. `settle_s`: before CPU is measured.
+    `fair_s`: an agent's share is a count, whose own chance spreads the shares: 50 answers each cost the index .02.
+    `settle_s`: before CPU is measured.
     """
 
     pairs: int
@@ -88,7 +89,8 @@ def equal(agents: Sequence[LoadAgent], load: float) -> list[float]:
 
 
 def overload(worker: WorkerUnderLoad, plan: Plan) -> dict[str, Any]:
-    """Goodput at `OVERLOAD` over the bare loop's rate beside it, by the number of agents; and the worker's own rejects."""
+    """Goodput at `OVERLOAD` over the bare loop's rate beside it, by the number of agents; and the worker's own
+    rejects."""
     out: dict[str, Any] = {}
     for count in plan.fleets:
         ratios, last = [], None
