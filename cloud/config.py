@@ -65,7 +65,8 @@ class ListenConfig(Block):
 
 
 class BatchConfig(Block):
-    """Frames that run together. 1 is right on a CPU; `nearfar cloud WORKER.yaml --explain` measures what more would gain."""
+    """Frames that run together. 1 is right on a CPU; `nearfar cloud WORKER.yaml --explain` measures what more would
+    gain."""
 
     max: int = Field(1, ge=1, le=64, description="frames of one run, at most")
     wait: Duration = Field(
@@ -190,8 +191,8 @@ class WorkerConfig(Block):
     engine: EngineConfig = EngineConfig()
     threads: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
         "auto",
-        description="the budget for all models and decoding: instances × threads + decode.threads stay within it unless they "
-        "are written out; auto: the cores this process may use",
+        description="the budget for all models and decoding: instances × threads + decode.threads stay within it "
+        "unless they are written out; auto: the cores this process may use",
     )
     decode: DecodeConfig = DecodeConfig()
     queue: QueueConfig = QueueConfig()

@@ -1,4 +1,4 @@
-"""The models of a worker: how the instances of each are built, how many there are, how many frames they run together."""
+"""The models of a worker: how the instances of each are built, how many there are, how many frames a run has."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

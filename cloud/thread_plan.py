@@ -24,7 +24,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadPlan:
-    """`threads` of one run, by model; `decode` threads that decode ahead, 0 = none; `warning` is empty when they fit."""
+    """`threads` of one run, by model; `decode` threads that decode ahead, 0 = none; `warning` is empty when they
+    fit."""
 
     budget: int
     threads: dict[str, int]

@@ -72,7 +72,8 @@ class Engines:
     def build(self, model: str) -> EngineDetector:
         """The detector of a free place of `model`, once it is loaded there; waits for an engine that starts again.
 
-        Raises what loading it raises, Fatal when the engine ended over it or cannot be started, Retryable when engines are being stopped.
+        Raises what loading it raises, Fatal when the engine ended over it or cannot be started, Retryable when
+        engines are being stopped.
         """
         place = self._claim(model)
         try:

@@ -86,9 +86,7 @@ def command(
         process.ready(**running.ready_fields(), **addresses)
         stop.wait()
         clean = running.drain()
-        if (
-            running.left_behind
-        ):  # a run without end, or the disk: nothing but the end of the process ends them
+        if running.left_behind:  # a run without end, or the disk: only the end of the process ends them
             process.leave(process.DONE if clean else process.FAILED)
     if not clean:
         sys.exit(process.FAILED)
