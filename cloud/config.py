@@ -130,6 +130,8 @@ class ModelConfig(Block):
 
 
 class DecodeConfig(Block):
+    """The threads that decode pictures ahead of the models."""
+
     threads: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = Field(
         "auto",
         description="threads that decode pictures ahead while every instance works; 0: instances decode what they run; "
@@ -140,21 +142,21 @@ class DecodeConfig(Block):
 class QueueConfig(Block):
     """Frames that wait for a model; beyond either bound they are rejected at once."""
 
-    max_frames: int = Field(64, ge=1, le=100_000)
-    max_bytes: Size = size("64MiB")
+    max_frames: int = Field(64, ge=1, le=100_000, description="of all agents and models")
+    max_bytes: Size = Field(size("64MiB"), description="of their pictures as they were sent")
 
 
 class PerAgentConfig(Block):
     """Absolute windows of one agent."""
 
     frames_in_flight: int = Field(8, ge=1, le=10_000, description="the most; fewer while the queue is long")
-    bytes_in_flight: Size = size("4MiB")
+    bytes_in_flight: Size = Field(size("4MiB"), description="of pictures as they are sent")
     shrink_above: Duration = Field(
         duration("50ms"),
         description="frames_in_flight shrink alike for all agents, never below 1, while a new frame would wait longer "
         "than this (two runs of a slower model), and grow back below half of it",
     )
-    streams: int = Field(16, ge=1, le=1000)
+    streams: int = Field(16, ge=1, le=1000, description="an agent with more is refused")
 
 
 class LimitsConfig(Block):

@@ -93,7 +93,7 @@ class SyntheticDetectorConfig(Block):
     labels: Annotated[Words, Field(min_length=1)] = Field(("thing",), description="index = class id")
     boxes: int = Field(1, ge=0, le=MOST_DETECTIONS, description="boxes per picture")
     input: Extent = Field((320, 240), description="what it claims to run at")
-    fail_every: int | None = Field(None, ge=1, description="every how manieth run breaks; left out: none")
+    fail_every: int | None = Field(None, ge=1, description="3: every third run breaks; left out: none does")
 
 
 DetectorConfig = Annotated[
