@@ -8,7 +8,8 @@ import pytest
 
 from cloud.scheduling.batch_rule import BatchRule
 from protos.wire.session import RejectReason
-from tests.support.worker_load import MS, WorkerLoad, jain
+from tests.support.jain import jain
+from tests.support.worker_load import MS, WorkerLoad
 
 BUDGETS = (50 * MS, 300 * MS)
 

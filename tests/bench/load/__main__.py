@@ -19,6 +19,7 @@ from tests.bench.load.arrivals import ARRIVALS, poisson
 from tests.bench.load.fleet import Drive, LoadAgent, drive, fleet, keep_busy
 from tests.bench.load.worker import SERVICE_MS, WorkerUnderLoad, bare_rate, quantile_ms, stub_worker
 from tests.bench.report import Report, run, summary_ms
+from tests.support.jain import jain
 
 KINDS = ("zmq", "grpc")
 NOMINAL = 1000 / SERVICE_MS
@@ -48,12 +49,6 @@ class Plan:
 
 FULL = Plan(pairs=9, seconds=2.0, fair_s=12.0, settle_s=6.0, fleets=(1, 8, 64))
 QUICK = Plan(pairs=3, seconds=0.8, fair_s=4.0, settle_s=2.5, fleets=(8,), loads=(SUSTAINED,))
-
-
-def jain(shares: Sequence[float]) -> float:
-    """Jain's index (Jain, Chiu and Hawe 1984): 1 when all have the same, 1/n when one has everything."""
-    squares = sum(share * share for share in shares)
-    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
 
 
 def median(values: Sequence[float]) -> float:
