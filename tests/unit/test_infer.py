@@ -170,7 +170,7 @@ def test_a_budget_that_ends_in_the_queue_is_told_as_expired(worker: Worker) -> N
     eventually(worker.detector.running.is_set, what="a run")
     status, words, reason = worker.refused(data=grey_picture(), budget_us=50_000)
     assert (status, reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "expired")
-    assert "before it could be run" in words
+    assert "its time was over" in words
     worker.detector.gate.set()
     assert len(first.result(10).boxes) == 1
 
