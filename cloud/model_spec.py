@@ -13,8 +13,8 @@ from pipelines.detectors.kinds import DETECTORS, with_threads
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """How to build one model. `sha256`: refuse any other file (None: take what there is). `batch`: at most as many at
-    once as the detector takes."""
+    """How to build one model. `sha256`: refuse any other file (None: take what there is). `batch`: at most as many at once
+    as the detector takes."""
 
     name: str
     build: Callable[[], Detector]
