@@ -18,8 +18,8 @@ from protos.wire.session import RejectReason
 
 
 class Backfill:
-    """`receive` from any thread; it never blocks. `give_way` returns when live frames leave room for it. `uploads` None: no
-    payloads are kept."""
+    """`receive` from any thread; it never blocks. `give_way` returns when live frames leave room for it. `uploads`
+    None: no payloads are kept."""
 
     def __init__(
         self,

@@ -65,7 +65,8 @@ class ListenConfig(Block):
 
 
 class BatchConfig(Block):
-    """Frames that run together. 1 is right on a CPU; `nearfar cloud WORKER.yaml --explain` measures what more would gain."""
+    """Frames that run together. 1 is right on a CPU; `nearfar cloud WORKER.yaml --explain` measures what more would
+    gain."""
 
     max: int = Field(1, ge=1, le=64, description="frames of one run, at most")
     wait: Duration = Field(
@@ -129,6 +130,8 @@ class ModelConfig(Block):
 
 
 class DecodeConfig(Block):
+    """The threads that decode pictures ahead of the models."""
+
     threads: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = Field(
         "auto",
         description="threads that decode pictures ahead while every instance works; 0: instances decode what they run; "
@@ -139,21 +142,21 @@ class DecodeConfig(Block):
 class QueueConfig(Block):
     """Frames that wait for a model; beyond either bound they are rejected at once."""
 
-    max_frames: int = Field(64, ge=1, le=100_000)
-    max_bytes: Size = size("64MiB")
+    max_frames: int = Field(64, ge=1, le=100_000, description="of all agents and models")
+    max_bytes: Size = Field(size("64MiB"), description="of their pictures as they were sent")
 
 
 class PerAgentConfig(Block):
     """Absolute windows of one agent."""
 
     frames_in_flight: int = Field(8, ge=1, le=10_000, description="the most; fewer while the queue is long")
-    bytes_in_flight: Size = size("4MiB")
+    bytes_in_flight: Size = Field(size("4MiB"), description="of pictures as they are sent")
     shrink_above: Duration = Field(
         duration("50ms"),
         description="frames_in_flight shrink alike for all agents, never below 1, while a new frame would wait longer "
         "than this (two runs of a slower model), and grow back below half of it",
     )
-    streams: int = Field(16, ge=1, le=1000)
+    streams: int = Field(16, ge=1, le=1000, description="an agent with more is refused")
 
 
 class LimitsConfig(Block):
@@ -190,8 +193,8 @@ class WorkerConfig(Block):
     engine: EngineConfig = EngineConfig()
     threads: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
         "auto",
-        description="the budget for all models and decoding: instances × threads + decode.threads stay within it unless they "
-        "are written out; auto: the cores this process may use",
+        description="the budget for all models and decoding: instances × threads + decode.threads stay within it "
+        "unless they are written out; auto: the cores this process may use",
     )
     decode: DecodeConfig = DecodeConfig()
     queue: QueueConfig = QueueConfig()
@@ -208,6 +211,10 @@ class WorkerConfig(Block):
     not_built: ClassVar[Mapping[str, str]] = {
         "bulk": "settings of the bulk lane are not built yet; leave bulk out",
     }
+
+    def instances_of(self, model: str) -> int:
+        """Of a model, over all engine processes: each of them has every one."""
+        return self.models[model].instances * max(1, self.processes)
 
     @field_validator("store", mode="before")
     @classmethod

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cloud.config import WorkerConfig
-from cloud.model_spec import ModelSpec
-from cloud.model_specs import model_specs
+from cloud.model_spec import ModelSpec, model_specs
 from cloud.scheduling.batch_rule import BatchRule
 from cloud.scheduling.recent import Recent
 from cloud.scheduling.station import Station

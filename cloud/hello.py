@@ -49,7 +49,8 @@ def name_fault(what: str, name: str) -> str:
 def model_fault(
     wanted: str, *, sha256: str, input_px: tuple[int, int], models: Mapping[str, ModelInfo]
 ) -> str:
-    """Why `models` have not what is wanted; empty if they have. An empty `sha256` and an input of (0, 0) px take any."""
+    """Why `models` have not what is wanted; empty if they have. An empty `sha256` and an input of (0, 0) px take
+    any."""
     if wanted not in models:
         return f"this worker has no model {wanted!r}; it has {', '.join(sorted(models))}"
     found = models[wanted]

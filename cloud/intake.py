@@ -15,8 +15,8 @@ M = TypeVar("M")
 
 
 class BulkIntake(Generic[S, M]):
-    """`open_batch(sender, batch)` runs on the intake's thread, each after `give_way` returned; at most `most` batches wait.
-    One it fails on is counted by `failed` and hurts no other."""
+    """`open_batch(sender, batch)` runs on the intake's thread, each after `give_way` returned; at most `most` batches
+    wait. One it fails on is counted by `failed` and hurts no other."""
 
     def __init__(
         self,

@@ -40,8 +40,8 @@ class Origin(Protocol):
 class Job:
     """Times in µs of the worker's monotonic clock. `expiry_us` = head's arrival + its budget.
 
-    `source_size`: (width_px, height_px) of the frame as captured, which its boxes come back in. `run_us`: its
-    share of the run it was in. `keep_body`: also once it is decoded, else it is let go. `to_store`: its result is kept as a
+    `source_size`: (width_px, height_px) of the frame as captured, which its boxes come back in. `run_us`: its share
+    of the run it was in. `keep_body`: also once it is decoded, else it is let go. `to_store`: its result is kept as a
     record.
     """
 

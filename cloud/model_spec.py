@@ -1,10 +1,14 @@
-"""One model of a worker: how its instances are built, how many there are, and how many frames they run together."""
+"""The models of a worker: how the instances of each are built, how many there are, how many frames a run has."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from cloud.config import WorkerConfig
 from cloud.scheduling.batch_rule import BatchRule
+from cloud.thread_plan import ThreadPlan
 from pipelines.detectors.base import Detector
+from pipelines.detectors.kinds import DETECTORS, with_threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,3 +22,21 @@ class ModelSpec:
     warm_up: int = 3
     sha256: str | None = None
     batch: BatchRule = BatchRule()
+
+
+def model_specs(config: WorkerConfig, plan: ThreadPlan) -> list[ModelSpec]:
+    """Of a worker's file, each with its share of the threads; built in this process."""
+    return [_spec(config, name, threads=plan.threads[name]) for name in config.models]
+
+
+def _spec(config: WorkerConfig, name: str, *, threads: int) -> ModelSpec:
+    model = config.models[name]
+    batch = model.batch or config.batch
+    return ModelSpec(
+        name=name,
+        build=partial(DETECTORS.build, with_threads(model.detector, threads)),
+        instances=model.instances,
+        warm_up=model.warm_up,
+        sha256=model.sha256,
+        batch=BatchRule(max=batch.max, wait_us=batch.wait),
+    )

@@ -1,7 +1,7 @@
 """One run of a model on one or several pictures, and what became of each.
 
 A batch that fails is run once more, picture by picture, so that one that is poisoned hurts only itself. Whatever
-an engine throws is an outcome.
+a detector throws is an outcome.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +17,8 @@ from protos.wire.session import RejectReason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnd:
-    """`outcomes`: one per picture, in order. `sound`: `run_us` says what such a run costs. `broke`: the engine is not to be
-    used any more."""
+    """`outcomes`: one per picture, in order. `sound`: `run_us` says what such a run costs. `broke`: the detector is
+    not to be used any more."""
 
     outcomes: Sequence[Outcome]
     run_us: int
@@ -72,13 +72,13 @@ def _one_by_one(
 def _alone(
     detector: Detector, picture: Picture, max_detections: int, clock_us: Callable[[], int]
 ) -> tuple[Outcome, bool]:
-    """`(outcome, whether the engine broke)`."""
+    """`(outcome, whether the detector broke)`."""
     started_us = clock_us()
     try:
         found = detector.detect(picture)
     except Rejected as error:
         return Failed(RejectReason.BAD_PAYLOAD, str(error)), False
-    except Exception as error:  # noqa: BLE001 - whatever an engine throws must not end the worker
+    except Exception as error:  # noqa: BLE001 - whatever a detector throws must not end the worker
         return Failed(RejectReason.FAILED, f"the model run failed: {error}"), True
     return _detected(detector, found, clock_us() - started_us, max_detections), False
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from cloud.config import AUTO, WorkerConfig
 from pipelines.cores import cores
+from pipelines.detectors.kinds import computes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadPlan:
-    """`threads` of one run, by model; `decode` threads that decode ahead, 0 = none; `warning` is empty when they fit."""
+    """`threads` of one run, by model; `decode` threads that decode ahead, 0 = none; `warning` is empty when they
+    fit."""
 
     budget: int
     threads: dict[str, int]
@@ -37,9 +39,9 @@ def thread_plan(config: WorkerConfig) -> ThreadPlan:
     wanted = [
         Wanted(
             name=name,
-            instances=model.instances * max(1, config.processes),  # each engine process has all of them
+            instances=config.instances_of(name),
             threads=None if model.threads == AUTO else int(model.threads),
-            computes=hasattr(model.detector, "threads"),
+            computes=computes(model.detector),
         )
         for name, model in config.models.items()
     ]

@@ -29,8 +29,8 @@ def checked(spec: ModelSpec, *, sha256: str = "") -> Detector:
 def warm_up(
     detector: Detector, *, model: str, runs: int, most: int, clock_us: Callable[[], int]
 ) -> list[tuple[int, int]]:
-    """`(frames, µs)` of the last of `runs` runs of one picture, and of each size of a batch up to `most` that doubles the one
-    before; with `runs` 0 nothing is run.
+    """`(frames, µs)` of the last of `runs` runs of one picture, and of each size of a batch up to `most` that doubles
+    the one before; with `runs` 0 nothing is run.
 
     Raises Fatal when the model `model` fails on an empty picture, ConfigError when it does so on several.
     """

@@ -14,11 +14,12 @@ from typing import Any
 
 from cloud.config import LISTENERS, GrpcListenConfig, WorkerConfig
 from cloud.engine.engines import Engines
-from cloud.engine.of_worker import engines_of, in_engines, show_engines
+from cloud.engine.metrics import show_engines
+from cloud.engine.of_worker import engines_of, in_engines
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
-from cloud.model_specs import model_specs
+from cloud.model_spec import model_specs
 from cloud.service import Service
 from cloud.simple import SimpleClients
 from cloud.store.records import RecordStore, open_store
@@ -117,7 +118,7 @@ class Worker:
         plan = thread_plan(config)
         if plan.warning:
             log.warning("%s", plan.warning)
-        self._engines = engines_of(config, plan.threads)
+        self._engines = engines_of(config, plan)
         if self._engines is not None:
             self._engines.start()  # first: they load while the store is opened
         self._store = _opened(config.store.url)

@@ -189,7 +189,7 @@ class AnswerDesk:
                 released_us=now_us,
                 size_bytes=len(pending.payload or b""),
                 rtt_min_us=estimate.rtt_min_us(now_us),
-                bytes_per_us=estimate.bytes_per_us(now_us),
+                bytes_per_us=estimate.bytes_per_us,
                 worker=far.timing,
             )
         elif give.by is AnsweredBy.NEAR and pending.near is not None and pending.near.detections is not None:

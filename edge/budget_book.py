@@ -1,8 +1,9 @@
 """Keeps what is used of each link's data budget over restarts, so that none of them fills a budget.
 
-One small file, replaced whole by a thread of its own: at most every EVERY_US, only after at least a SHARE of a budget was
-used since (or every REFILLED_US, for what was refilled), and at the end. Time without an agent refills nothing, so no wall clock is trusted. A file that is missing or
-unreadable is said and counts as nothing used; a disk that takes nothing is said once and tried again.
+One small file, replaced whole by a thread of its own: at most every EVERY_US, only after at least a SHARE of a budget
+was used since (or every REFILLED_US, for what was refilled), and at the end. Time without an agent refills nothing,
+so no wall clock is trusted. A file that is missing or unreadable is said and counts as nothing used; a disk that
+takes nothing is said once and tried again.
 """
 
 import json

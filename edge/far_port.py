@@ -112,7 +112,7 @@ class FarPort:
             rtt_us=None if measured is None else measured[0],
             rtt_age_us=0 if measured is None else now_us - measured[1],
             rtt_min_us=link.rtt_min_us(now_us),
-            bytes_per_us=link.measured_bytes_per_us(now_us),
+            bytes_per_us=link.measured_bytes_per_us,
             in_flight_bytes=self._way.in_flight_bytes(now_us),
             near_guard_us=self._scheduler.near.estimate.guard_us,
             fall_back_above_us=settings.fall_back_above_us,

@@ -27,8 +27,9 @@ from protos.wire.live import Result
 
 class FarPorts:
     """Iterates over its ports in the order of `links`. `pending` are the open frames; `bulk` carries the backfill.
-    `write_link` takes a line about a link, None = nobody keeps one; `book` keeps what is used of data budgets; `near`: whether frames are answered without any link;
-    `on_result` is called with every far result, however late."""
+    `write_link` takes a line about a link, None = nobody keeps one; `book` keeps what is used of data budgets;
+    `near`: whether frames are answered without any link; `on_result` is called with every far result, however
+    late."""
 
     def __init__(
         self,

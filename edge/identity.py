@@ -24,8 +24,8 @@ class InUseError(ConfigError):
 
 
 class StateDir:
-    """The agent's directory, locked for as long as this object is open. Raises ConfigError when another agent has it, or it is no folder
-    to write to."""
+    """The agent's directory, locked for as long as this object is open. Raises ConfigError when another agent has it,
+    or it is no folder to write to."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

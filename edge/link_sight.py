@@ -15,9 +15,9 @@ FRESH_US = 500_000
 class LinkSight:
     """`reason` says why it is not in budget, empty while it is. `rtt_us` is the last round trip without the worker's
     time, `rtt_age_us` old; None before the first. `bytes_per_us` is 0 until a frame has crossed. `connections` were
-    welcomed and taken; `sent_bytes`, `too_large` and `bad_messages` count both lanes. `silent`: connected, and nothing is
-    answered. `selective`: over budget, and frames that look worth it go all the same. `budget_left_bytes` of the data budget, None without one; `budget_low`: what is left of it is not for
-    frames of normal priority."""
+    welcomed and taken; `sent_bytes`, `too_large` and `bad_messages` count both lanes. `silent`: connected, and
+    nothing is answered. `selective`: over budget, and frames that look worth it go all the same. `budget_left_bytes`
+    of the data budget, None without one; `budget_low`: what is left of it is not for frames of normal priority."""
 
     unix_us: int
     link: str

@@ -73,8 +73,8 @@ class Lookouts:
                 )
 
     def _charge(self, sight: LinkSight, now_us: int) -> None:
-        """Whatever went over the link and was not charged when it was decided: backfill, cancellations, greetings, pings
-        of connections, what was sent again. Compared as sums, so that nothing is charged twice."""
+        """Whatever went over the link and was not charged when it was decided: backfill, cancellations, greetings,
+        pings of connections, what was sent again. Compared as sums, so that nothing is charged twice."""
         owed_bytes = sight.sent_bytes - self._scheduler.ways[sight.link].budget.spent_bytes
         if owed_bytes > 0:
             self._scheduler.spent(sight.link, owed_bytes, now_us)

@@ -64,8 +64,3 @@ class SampleWindow:
         """Nearest-rank quantile, or None when the window is empty."""
         ordered = sorted(self.values(now_us))
         return quantile(ordered, q) if ordered else None
-
-    def harmonic_mean(self, now_us: int) -> float | None:
-        """n / Σ(1/v): the right mean of rates measured over equal amounts of data."""
-        values = self.values(now_us)
-        return len(values) / sum([1.0 / v for v in values]) if values else None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cloud.config import WorkerConfig
-from cloud.deploy import serving
+from cloud.deploy import serve_options
 from cloud.deploy.exposition import together
 from pipelines.errors import ConfigError, Fatal, Problem
 
@@ -30,8 +30,8 @@ class RayCluster:
         self, config: WorkerConfig, *, worker: Path, overrides: Sequence[str], address: str = ""
     ) -> None:
         self._config = config
-        serving.must_fit(config)
-        self._arguments = serving.arguments(config, worker, overrides)
+        serve_options.must_fit(config)
+        self._arguments = serve_options.arguments(config, worker, overrides)
         self._address = address
         self._handle: Any = None
         self._joined = False
@@ -59,7 +59,7 @@ class RayCluster:
         try:
             import ray  # noqa: PLC0415 - an extra, and seconds to load
 
-            from cloud.deploy.ray import application  # noqa: PLC0415
+            from cloud.deploy.application import application  # noqa: PLC0415
         except ImportError as error:
             words = f"--deploy ray needs all of Ray Serve ({error}); run: pip install 'nearfar[ray]'"
             raise ConfigError(words) from error
@@ -76,7 +76,7 @@ class RayCluster:
         self._joined = True
         self._gcs = str(ray.get_runtime_context().gcs_address)
         cores = float(ray.cluster_resources().get("CPU", 0.0))
-        if words := serving.too_many(self._config, cores):
+        if words := serve_options.too_many(self._config, cores):
             if not self._address:
                 self._leave()
                 raise ConfigError(Problem(words, "ray.cpus"))
@@ -87,14 +87,16 @@ class RayCluster:
 
         try:
             serve.start(
-                proxy_location=serving.INGRESS[self._config.ray.ingress],
-                http_options=serving.http_options(self._config),
-                grpc_options=serving.grpc_options(self._config),
-                logging_config=serving.LOGGING,
+                proxy_location=serve_options.INGRESS[self._config.ray.ingress],
+                http_options=serve_options.http_options(self._config),
+                grpc_options=serve_options.grpc_options(self._config),
+                logging_config=serve_options.LOGGING,
             )
             self._must_be_ours()
             logging.getLogger("ray.serve").setLevel(logging.getLogger().level)
-            handle = serve.run(self._application, name=serving.APPLICATION, route_prefix=serving.ROUTE)
+            handle = serve.run(
+                self._application, name=serve_options.APPLICATION, route_prefix=serve_options.ROUTE
+            )
             # No thread of ours runs an event loop, which a handle of Serve's fast path would want.
             handle._init(_run_router_in_separate_loop=True)  # noqa: SLF001 - Serve offers no other way to say it
             self._handle = handle
@@ -103,7 +105,7 @@ class RayCluster:
             raise
         except Exception as error:
             with contextlib.suppress(Exception):  # it may not be there; what matters is said below
-                serve.delete(serving.APPLICATION)
+                serve.delete(serve_options.APPLICATION)
             self._leave()
             raise Fatal(f"the worker could not be deployed: {error}") from error
 
@@ -118,7 +120,9 @@ class RayCluster:
         import ray  # noqa: PLC0415 - loaded by `join`
 
         has = ray.get(self._controller().get_grpc_config.remote(), timeout=_ASK_FIRST_WITHIN_S)
-        words = serving.not_our_ingress(self._config, port=has.port, servicers=has.grpc_servicer_functions)
+        words = serve_options.not_our_ingress(
+            self._config, port=has.port, servicers=has.grpc_servicer_functions
+        )
         if words:
             raise ConfigError(words)
 
@@ -129,7 +133,7 @@ class RayCluster:
             return True
         self._handle = None
         try:
-            serve.delete(serving.APPLICATION)
+            serve.delete(serve_options.APPLICATION)
             if not self._address:
                 serve.shutdown()
         except Exception:

@@ -1,10 +1,10 @@
-"""The engines a worker can run on beyond its own process, resolved only when one is asked for."""
+"""Where a worker can run beyond its own process, resolved only when one is asked for."""
 
 from cloud.deploy.settings import RayConfig
 from pipelines.registry import Family, Kind
 
 DEPLOYMENTS = Family(
-    "engine",
+    "deployment",
     Kind(
         name="ray",
         config=RayConfig,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cloud.config import AUTO, load_worker
 from cloud.deploy.busyness import Busyness
 from cloud.deploy.scaling import BUSY
-from cloud.deploy.serving import cores_of
+from cloud.deploy.serve_options import cores_of
 from cloud.listeners.streams import StreamListener
 from cloud.service import Service
 from cloud.worker import Worker
@@ -63,7 +63,7 @@ class Replica:
         self._service = service
         self._busyness = Busyness(
             service.metrics,
-            instances={name: model.instances for name, model in self._config.models.items()},
+            instances={name: self._config.instances_of(name) for name in self._config.models},
             clock_us=monotonic_us,
         )
         self._listener = StreamListener(

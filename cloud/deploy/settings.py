@@ -22,7 +22,8 @@ class RayConfig(Block):
         None,
         gt=0,
         le=1024,
-        description="cores a replica takes of its node; default: `threads`, else instances × threads of the models",
+        description="cores a replica takes of its node; default: `threads` of the worker, else instances × threads of "
+        "all models and engine processes",
     )
     ingress: Literal["every_node", "head"] = Field(
         "every_node", description="nodes that agents can connect to: each, or the cluster's first"

@@ -20,22 +20,20 @@ from cloud.engine.channel import Channel, GoneError
 from cloud.engine.memory import SharedMemory
 from cloud.engine.messages import BrokenMessageError, Message, Say, read_cancel
 from cloud.engine.recipe import EngineStart, read_start
-from cloud.engine.serving import SlotServer
+from cloud.engine.slot_server import SlotServer
 from pipelines import runtime
 
 log = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
-_OOM_SCORE = (
-    500  # when memory runs out, the kernel takes an engine and not the front, which can start it again
-)
+# When memory runs out, the kernel takes an engine and not the front, which can start it again.
+_OOM_SCORE = 500
 
 
 def main(arguments: list[str]) -> int:
+    # A terminal and systemd signal the whole group: the front drains first.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(
-            number, signal.SIG_IGN
-        )  # a terminal and systemd signal the whole group: the front drains first
+        signal.signal(number, signal.SIG_IGN)
     faulthandler.enable()  # a crash in C says in the log which call it was
     front = Channel(socket.socket(fileno=int(arguments[0])))
     try:

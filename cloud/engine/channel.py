@@ -51,7 +51,8 @@ class Channel:
             raise GoneError("the other side is gone") from error
 
     def receive(self, within_s: float | None = None) -> Message:
-        """The next message. Raises GoneError, SilentError after `within_s` (None: it waits for ever), BrokenMessageError.
+        """The next message. Raises GoneError, SilentError after `within_s` (None: it waits for ever),
+        BrokenMessageError.
 
         After SilentError the next call goes on where this one was.
         """

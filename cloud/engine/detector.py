@@ -27,8 +27,8 @@ from pipelines.units import format_duration
 
 
 class EngineDetector:
-    """`newer` gives the engine that took the place of `process`, None while there is none. `over` is called once, when it
-    broke."""
+    """`newer` gives the engine that took the place of `process`, None while there is none. `over` is called once,
+    when it broke."""
 
     def __init__(
         self,
@@ -89,8 +89,9 @@ class EngineDetector:
     def detect_batch(
         self, pictures: Sequence[Picture], cancel: CancelToken | None = None
     ) -> list[Detections]:
-        """The same for each of them, in as few runs as the shared memory allows. Raises as `detect`, for all of them: an
-        error that left the engine alive may be due to one picture, so this detector can still be asked for each alone."""
+        """The same for each of them, in as few runs as the shared memory allows. Raises as `detect`, for all of them:
+        an error that left the engine alive may be due to one picture, so this detector can still be asked for each
+        alone."""
         out: list[Detections] = []
         while len(out) < len(pictures):
             rest = pictures[len(out) :]

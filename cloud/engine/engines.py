@@ -7,7 +7,6 @@ Each engine holds every model; which engine a detector runs in is decided by whi
 takes only its own runs with it.
 """
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -73,7 +72,8 @@ class Engines:
     def build(self, model: str) -> EngineDetector:
         """The detector of a free place of `model`, once it is loaded there; waits for an engine that starts again.
 
-        Raises what loading it raises, Fatal when the engine ended over it or cannot be started, Retryable when engines are being stopped.
+        Raises what loading it raises, Fatal when the engine ended over it or cannot be started, Retryable when
+        engines are being stopped.
         """
         place = self._claim(model)
         try:
@@ -141,11 +141,6 @@ class Engines:
                 "put that file back, or restart the worker"
             )
         return loaded
-
-
-def threads_of_each(processes: int) -> int:
-    """The cores this process may use, shared out among the engines: at least one thread each."""
-    return max(1, len(os.sched_getaffinity(0)) // processes)
 
 
 def _places(recipes: Sequence[Recipe], processes: int) -> dict[str, list[_Place]]:

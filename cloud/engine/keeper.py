@@ -61,8 +61,8 @@ class Keeper:
             return self._seats[number].running
 
     def wait_running(self, number: int) -> EngineProcess:
-        """The same, waiting for it to be started again. Raises Fatal when it cannot be started, Retryable when engines are
-        being stopped."""
+        """The same, waiting for it to be started again. Raises Fatal when it cannot be started, Retryable when
+        engines are being stopped."""
         seat = self._seats[number]
         with self._changed:
             failures = seat.failures

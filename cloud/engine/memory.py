@@ -40,7 +40,8 @@ class SharedMemory:
             raise
 
     def fits(self, pictures: Sequence[Picture]) -> int:
-        """How many of `pictures`, from the first on, lie in it together. Raises Rejected if the first one alone does not."""
+        """How many of `pictures`, from the first on, lie in it together. Raises Rejected if the first one alone does
+        not."""
         end, count = 0, 0
         for picture in pictures:
             end = _aligned(end) + picture.nbytes
@@ -75,11 +76,12 @@ class SharedMemory:
         return out
 
     def look(self, place: Placed) -> Picture:
-        """The picture that lies there; no copy, and read-only for the engine. Raises BrokenMessageError if it cannot lie
-        there."""
+        """The picture that lies there; no copy, and read-only for the engine. Raises BrokenMessageError if it cannot
+        lie there."""
         if place.offset + place.size_bytes > self.size_bytes:
             raise BrokenMessageError(
-                f"a picture of {place.size_bytes} bytes at {place.offset} ends outside of {self.size_bytes} shared bytes"
+                f"a picture of {place.size_bytes} bytes at {place.offset} ends outside of the {self.size_bytes} "
+                "bytes that are shared"
             )
         if not place.size_bytes:
             return np.empty(place.shape, place.numbers)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from cloud.engine.messages import BrokenMessageError, read_json
 from pipelines.detectors.base import Detector
-from pipelines.detectors.kinds import DETECTORS, DetectorConfig
+from pipelines.detectors.kinds import DETECTORS, DetectorConfig, with_threads
 
 _OF_A_KIND = "cloud.engine.recipe:of_a_kind"
 
@@ -30,12 +30,10 @@ class Recipe:
         cls, model: str, config: DetectorConfig, *, instances: int, threads: int, warm_up: bool
     ) -> "Recipe":
         """Of a detector of a configuration, with `threads` in one of its runs."""
-        if hasattr(config, "threads"):
-            config = config.model_copy(update={"threads": threads})
         return cls(
             model=model,
             maker=_OF_A_KIND,
-            settings=config.model_dump(mode="json"),
+            settings=with_threads(config, threads).model_dump(mode="json"),
             instances=instances,
             warm_up=warm_up,
         )

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from cloud.engine.patience import RestartDelay
 from cloud.engine.process import EngineProcess
+from cloud.engine.restart_delay import RestartDelay
 
 
 class Condition(StrEnum):

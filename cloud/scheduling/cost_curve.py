@@ -12,8 +12,8 @@ SAMPLES = 200
 
 
 class CostCurve:
-    """`max_size` frames at most in a run; 0 µs everywhere until the first run. `at[n]`: what `run_us(n)` says, to be read
-    only."""
+    """`max_size` frames at most in a run; 0 µs everywhere until the first run. `at[n]`: what `run_us(n)` says, to be
+    read only."""
 
     def __init__(self, max_size: int = 1) -> None:
         self.max_size = max_size

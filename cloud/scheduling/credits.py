@@ -28,8 +28,8 @@ class Loan:
 
 @dataclass(slots=True)
 class _Account:
-    """`window` is the last one told, 0 = none. `larger`: those before it that were larger, falling, each with the moment
-    until which it held, in µs."""
+    """`window` is the last one told, 0 = none. `larger`: those before it that were larger, falling, each with the
+    moment until which it held, in µs."""
 
     generation: int
     connected: bool = False
@@ -95,8 +95,8 @@ class Credits:
     def tell(self, agent: str, model: str, *, queue_us: int, service_us: int, now_us: int) -> int:
         """The window of the agent from now on, in frames; 0 for one that is not connected, which is told nothing.
 
-        `queue_us`: what a new frame would wait for `model`; `service_us`: the median of its runs. The caller has to pass it
-        on to the agent.
+        `queue_us`: what a new frame would wait for `model`; `service_us`: the median of its runs. The caller has to
+        pass it on to the agent.
         """
         pool = self._pools[model]
         pool.observe(queue_us=queue_us, service_us=service_us, agents=self._agents, now_us=now_us)

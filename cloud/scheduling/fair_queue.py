@@ -19,8 +19,8 @@ _SLACK = 16
 
 
 class _Flow(EdfQueue[T]):
-    """One agent's frames. `tag_us`: where it stands in virtual time, in the accounts of `era`; `place`: its one valid entry
-    in the heap."""
+    """One agent's frames. `tag_us`: where it stands in virtual time, in the accounts of `era`; `place`: its one valid
+    entry in the heap."""
 
     __slots__ = ("era", "place", "tag_us")
 
@@ -72,8 +72,8 @@ class FairQueue(Generic[T]):
         return ticket
 
     def pop(self, now_us: int, *, cost_us: int, takes_us: int = 0) -> tuple[list[T], T | None]:
-        """`(expired, next)`: of the agents that were asked, items with `expiry_us <= now_us`, and the one to be run now,
-        whose agent is charged `cost_us`.
+        """`(expired, next)`: of the agents that were asked, items with `expiry_us <= now_us`, and the one to be run
+        now, whose agent is charged `cost_us`.
 
         While others wait, one that would be late by then if it ran for `takes_us` counts as expired: it would take the
         time in which another can still be answered.
@@ -157,8 +157,9 @@ class FairQueue(Generic[T]):
         return ahead
 
     def displaced_by(self, agent: str) -> T | None:
-        """What has to give its place to a frame of `agent` when there is none left: the least urgent item of the agent with
-        most waiting, if that has at least two more than `agent`. It stays in the queue until it is removed."""
+        """What has to give its place to a frame of `agent` when there is none left: the least urgent item of the
+        agent with most waiting, if that has at least two more than `agent`. It stays in the queue until it is
+        removed."""
         mine = self._flows.get(agent)
         longest = max(self._flows.values(), key=lambda flow: len(flow.rows), default=None)
         if longest is None or len(longest.rows) < (0 if mine is None else len(mine.rows)) + 2:

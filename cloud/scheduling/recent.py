@@ -7,8 +7,8 @@ _LARGEST_SKEW = 2
 
 
 class Recent:
-    """`p50_us`, `p95_us` are nearest ranks; all are 0 before the first. `expected_us` is what many of them take, each: the
-    mean, but at most twice the median, so that one stall of the machine is not expected again and again."""
+    """`p50_us`, `p95_us` are nearest ranks; all are 0 before the first. `expected_us` is what many of them take,
+    each: the mean, but at most twice the median, so that one stall of the machine is not expected again and again."""
 
     __slots__ = ("_latest", "_ordered", "_ranks", "_size", "_sum_us", "expected_us", "p50_us", "p95_us")
 

@@ -28,8 +28,8 @@ class Run(NamedTuple):
 
 
 class Station(Generic[T]):
-    """`ready` instances of `instances` are usable; `decoders` threads decode ahead of them, 0 = they decode what they run.
-    `frames`: decoding plus run of the last 200 frames, `decodes`: decoding alone."""
+    """`ready` instances of `instances` are usable; `decoders` threads decode ahead of them, 0 = they decode what they
+    run. `frames`: decoding plus run of the last 200 frames, `decodes`: decoding alone."""
 
     def __init__(self, *, instances: int = 1, batch: BatchRule | None = None, decoders: int = 1) -> None:
         self.instances = instances
@@ -117,7 +117,8 @@ class Station(Generic[T]):
         )
 
     def _run_us(self, size: int) -> int:
-        """From one start to the next on a busy instance: pictures are decoded ahead, unless that is what takes longest."""
+        """From one start to the next on a busy instance: pictures are decoded ahead, unless that is what takes
+        longest."""
         run_us = self.curve.at[size]
         decode_us = size * self.decodes.expected_us
         if not self._decoders:

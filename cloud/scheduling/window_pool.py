@@ -1,4 +1,5 @@
-"""How many frames all agents together may have in flight for one model: many while it idles, few while its queue is long.
+"""How many frames all agents together may have in flight for one model: many while it idles, few while its queue is
+long.
 
 Sans-IO. Shared evenly: one agent's window is the pool divided by the agents, between 1 frame and `most`. A queue that
 takes longer than `long_us`, or than two runs of a slower model, takes a quarter off the pool at every step; one of

@@ -66,7 +66,8 @@ class PayloadWriter:
         self.thread.start()
 
     def give_way_to(self, frames: Callable[[], None]) -> None:
-        """Call `frames` before every group; it returns when they leave room, and within a time of its own. Before `start`."""
+        """Call `frames` before every group; it returns when they leave room, and within a time of its own. Before
+        `start`."""
         self._give_way = frames
 
     def submit(self, payload: Payload, to: object = None) -> bool:

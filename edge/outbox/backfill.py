@@ -1,8 +1,8 @@
 """Sends what the outbox keeps, as the pacing allows, and notes what the cloud has taken.
 
 Stored records go by priority, then age; outcomes of far answers and gaps ride along, or go alone when they have
-waited long enough. Payloads go when no record is left to go. Nothing is removed here: numbers that were acknowledged are
-handed to the next commit.
+waited long enough. Payloads go when no record is left to go. Nothing is removed here: numbers that were acknowledged
+are handed to the next commit.
 """
 
 from collections.abc import Callable, Sequence

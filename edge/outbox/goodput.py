@@ -5,8 +5,8 @@
     delivered = Σ size acknowledged lately / the time that was: what went, however fast it could
     standing  = least of lately (acknowledged − sent) beyond the least of the last 10 s
 
-An acknowledgement waits for the worker's disk, so goodput is rather too low than too high; the least of several is free of
-the disk's grouping. Sans-IO; times are µs of the monotonic clock.
+An acknowledgement waits for the worker's disk, so goodput is rather too low than too high; the least of several is
+free of the disk's grouping. Sans-IO; times are µs of the monotonic clock.
 """
 
 from collections import deque

@@ -33,8 +33,8 @@ class LiveRhythm:
         self._every_us += WEIGHT * (every_us - self._every_us)
 
     def clear_us(self, crossing_us: int, now_us: int) -> int:
-        """From when a chunk may go that takes `crossing_us`: now, or once the next frame has left that it would hold up.
-        Chunks that take more than half of the interval cannot be placed."""
+        """From when a chunk may go that takes `crossing_us`: now, or once the next frame has left that it would hold
+        up. Chunks that take more than half of the interval cannot be placed."""
         if self._last_us is None or not self._every_us or 2 * crossing_us > self._every_us:
             return now_us
         if self._deviation_us > REGULAR * self._every_us:

@@ -18,9 +18,7 @@ from edge.outbox.pause import PauseRule
 SHARE = 0.8
 LOOKS = 4  # at the live lane, in which it queues each time: one frame behind one chunk is no queue
 QUEUEING_US = 10_000
-USUAL_AT_MOST_US = (
-    30_000  # what round trips vary by without any chunk, a radio link's say, is no queue of ours
-)
+USUAL_AT_MOST_US = 30_000  # what round trips vary by without any chunk (on a radio link) is no queue of ours
 USUAL_WEIGHT = 0.2
 SILENT_US = 150_000
 AT_LEAST_EVERY_US = 5_000_000
@@ -79,7 +77,8 @@ class Pacing:
         now_us: int,
         rtt_us: int = 0,
     ) -> None:
-        """What the live lane saw last; `bytes_per_s` 0 while the bandwidth is unknown; `rtt_us`: the least round trip."""
+        """What the live lane saw last; `bytes_per_s` 0 while the bandwidth is unknown; `rtt_us`: the least round
+        trip."""
         if not self._live(now_us):
             self._queueing_us.clear()
         self._queueing_us.append(queueing_us)

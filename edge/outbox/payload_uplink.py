@@ -1,8 +1,9 @@
 """Payloads on their way to the cloud: what is offered, what of it is wanted, and how far each has gone.
 
 One offer at a time, in the order the store gives; of it one payload after the other, in pieces, PIECES_IN_FLIGHT at
-most on their way. What the worker has already is acknowledged without a piece. After a lost connection or a silence everything
-is offered anew, and the worker says from where each goes on. Nothing here touches the network or knows a clock.
+most on their way. What the worker has already is acknowledged without a piece. After a lost connection or a silence
+everything is offered anew, and the worker says from where each goes on. Nothing here touches the network or knows a
+clock.
 """
 
 import hashlib
@@ -70,7 +71,8 @@ class PayloadUplink:
     # -- what is heard ----------------------------------------------------------------------------------------
 
     def reachable(self, payload_bytes: int, now_us: int) -> None:
-        """A connection came (with what its worker takes, 0 = no payloads) or went: whatever was on its way may be lost."""
+        """A connection came (with what its worker takes, 0 = no payloads) or went: whatever was on its way may be
+        lost."""
         self._payload_bytes = payload_bytes
         self._hopeless.clear()
         self._not_before_us = now_us
@@ -122,8 +124,8 @@ class PayloadUplink:
     # -- what goes --------------------------------------------------------------------------------------------
 
     def overdue(self, now_us: int) -> bool:
-        """Give up waiting for what does not come, and ask again, more patiently; whether the connection may be to blame:
-        an offer or a piece was not answered. A payload that is whole may be kept late by a slow disk."""
+        """Give up waiting for what does not come, and ask again, more patiently; whether the connection may be to
+        blame: an offer or a piece was not answered. A payload that is whole may be kept late by a slow disk."""
         due_us = self._overdue_us()
         if due_us is None or now_us < due_us:
             return False

@@ -10,11 +10,11 @@ from edge.outbox.bounds import Ledger
 class OutboxStats:
     """As of the last turn. `committed = acked + pending + Σ evicted + set_aside` over the life of the store.
 
-    `writes` is False from a write that failed until one succeeds. `uncommitted` records wait in memory because the store fails for now, `lost` did not fit there and
-    `sent_uncommitted` reached the cloud from there. `*_pending` wait in memory; gaps, also in the store.
-    `flash_gb_per_day` is what the outbox writes to the disk, over its whole life.
-    `commit_p99_us`: from a record's arrival to its commit, over the last 500. `payloads_waiting`: those in the store that the
-    worker that is connected would take; `payloads_lost`: neither disk nor memory took them.
+    `writes` is False from a write that failed until one succeeds. `uncommitted` records wait in memory because the
+    store fails for now, `lost` did not fit there and `sent_uncommitted` reached the cloud from there. `*_pending`
+    wait in memory; gaps, also in the store. `flash_gb_per_day` is what the outbox writes to the disk, over its whole
+    life. `commit_p99_us`: from a record's arrival to its commit, over the last 500. `payloads_waiting`: those in the
+    store that the worker that is connected would take; `payloads_lost`: neither disk nor memory took them.
     """
 
     committed: int = 0

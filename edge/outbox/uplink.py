@@ -1,9 +1,9 @@
 """Batches on their way to the cloud: what each carries, until the worker says that it is committed.
 
-At most IN_FLIGHT are in flight, so that a round trip and a commit in the cloud do not hold up the next, and fewer than the
-worker lets wait: how much goes is the pacing's to say. One that is not acknowledged in time, or whose connection is
-gone, is dissolved: its records may be sent again under a new number. An acknowledgement of a dissolved batch that comes
-late still counts, for it names exactly the rows that the batch carried.
+At most IN_FLIGHT are in flight, so that a round trip and a commit in the cloud do not hold up the next, and fewer
+than the worker lets wait: how much goes is the pacing's to say. One that is not acknowledged in time, or whose
+connection is gone, is dissolved: its records may be sent again under a new number. An acknowledgement of a dissolved
+batch that comes late still counts, for it names exactly the rows that the batch carried.
 """
 
 from collections import OrderedDict
@@ -37,8 +37,8 @@ class Carried:
 
 
 class Uplink:
-    """Owned by the writer's thread. Nothing here touches the network. `packed` is what is left of a byte of records when
-    they are packed, as it was of late."""
+    """Owned by the writer's thread. Nothing here touches the network. `packed` is what is left of a byte of records
+    when they are packed, as it was of late."""
 
     def __init__(self) -> None:
         self.packed = 1.0

@@ -196,7 +196,7 @@ class OutboxWriter:
         offloaded: int = 0,
         far: int = 0,
     ) -> None:
-        """How the live lane does; about every 50 ms. `rtt_us`: the least round trip. `offloaded`, `far`: frames sent and far answers given so far."""
+        """How the live lane does, every 50 ms or so. `rtt_us`: the least. `offloaded`, `far`: frames sent, and answered."""
 
         def observe(keeper: Keeper, now_us: int) -> None:
             pacing = keeper.backfill.pacing

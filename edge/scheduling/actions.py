@@ -1,7 +1,7 @@
 """What the scheduler wants done, as values. The dispatcher (or the simulator) carries them out.
 
-`link` names one of the settings' links, `rung` is an index into its ladder. Nobody changes an action: they are not frozen
-only because making a frozen one takes three times as long, and every frame needs several.
+`link` names one of the settings' links, `rung` is an index into its ladder. Nobody changes an action: they are not
+frozen only because making a frozen one takes three times as long, and every frame needs several.
 """
 
 from dataclasses import dataclass

@@ -15,8 +15,8 @@ KEPT_BACK = {Priority.LOW: 0.2, Priority.NORMAL: 0.1, Priority.HIGH: 0.02}
 
 SPARING_BELOW = 0.5
 PINGS_SHARE = 0.25
-"""Below the first share of a full bucket pings take the second of what refills: else they would keep a small budget from
-ever letting a frame go again."""
+"""Below the first share of a full bucket pings take the second of what refills: else they would keep a small budget
+from ever letting a frame go again."""
 
 
 class TokenBucket:

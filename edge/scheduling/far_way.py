@@ -81,7 +81,7 @@ class FarWay:
         """The largest payload that the worker's window and the data budget still have room for; 0 = none."""
         if len(self.flights) >= self._credit.frames:
             return 0
-        if self.flights and not self.link.measured_bytes_per_us(now_us):
+        if self.flights and not self.link.measured_bytes_per_us:
             return 0  # one frame at a time until one has shown what the link carries
         window_bytes = self._credit.bytes - self._under_way.size_bytes
         budget_bytes = self.budget.left_bytes(priority, now_us)
@@ -149,7 +149,7 @@ class FarWay:
         )
         self._under_way.sent(flight, size_bytes=job.size_bytes, now_us=now_us)
         self._frames += 1
-        bytes_per_us = self.link.bytes_per_us(now_us)
+        bytes_per_us = self.link.bytes_per_us
         self._free_us = max(self._free_us, float(now_us)) + job.size_bytes / bytes_per_us
         self.budget.spend(job.size_bytes + FRAME_OVERHEAD_BYTES, now_us)
 
@@ -169,7 +169,7 @@ class FarWay:
 
     def ping(self, now_us: int) -> int | None:
         """The nonce of a ping to send now."""
-        ahead_us = self._under_way.ahead_bytes / self.link.bytes_per_us(now_us)
+        ahead_us = self._under_way.ahead_bytes / self.link.bytes_per_us
         spacing_us = self.budget.spacing_us(PING_BYTES, now_us)
         nonce = self.breaker.ping_due(now_us, excused_us=int(STALL * ahead_us), spacing_us=spacing_us)
         if nonce is not None:
@@ -251,7 +251,7 @@ class FarWay:
         raw_us = now_us - sent_us - resident_us
         if raw_us <= self._band_us:
             self._prompt_ping_us = max(self._prompt_ping_us, sent_us)
-        rtt_us = max(0, int(raw_us - STALL * ahead_bytes / self.link.bytes_per_us(now_us)))
+        rtt_us = max(0, int(raw_us - STALL * ahead_bytes / self.link.bytes_per_us))
         self.link.observe_rtt(raw_us, now_us, own_us=raw_us - rtt_us)
         self.breaker.round_trip(rtt_us, now_us, live=False)
 
@@ -293,5 +293,5 @@ class FarWay:
         for. A lane is one ordered stream: what was sent before something answered has crossed."""
         if self._free_us <= now_us:
             return 0
-        left = (self._free_us - now_us) * self.link.bytes_per_us(now_us)
+        left = (self._free_us - now_us) * self.link.bytes_per_us
         return min(int(left), self._under_way.ahead_bytes)

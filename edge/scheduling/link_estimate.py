@@ -86,16 +86,18 @@ class LinkEstimate:
     def load(self) -> Load:
         return self._load
 
-    def bytes_per_us(self, now_us: int) -> float:  # noqa: ARG002 - what was measured last stays
+    @property
+    def bytes_per_us(self) -> float:
         """The bandwidth, or a guess until a frame has crossed."""
         return self._rate or PRIOR_BYTES_PER_US
 
-    def measured_bytes_per_us(self, now_us: int) -> float:  # noqa: ARG002 - what was measured last stays
+    @property
+    def measured_bytes_per_us(self) -> float:
         """The bandwidth as measured, the last known after a silence, 0 until a frame has crossed."""
         return self._rate
 
     def nominal(self, *, size_bytes: int, in_flight_bytes: int, now_us: int) -> Nominal:
-        rate = self.bytes_per_us(now_us)
+        rate = self.bytes_per_us
         return Nominal(self.rtt_now_us(now_us), in_flight_bytes / rate, size_bytes / rate)
 
     def observe_rtt(self, rtt_us: int, now_us: int, *, own_us: int = 0) -> None:

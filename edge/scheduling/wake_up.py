@@ -12,8 +12,8 @@ class WakeUp:
     """margin ≥ p99.9 of the dispatcher's wake-up lateness; commit = p99 of answer → commit. Neither takes more
     than a tenth of the deadline, so that one stall of the machine does not end offloading.
 
-    `hold_us` has no such bound: so long before its deadline an answer that is there is no longer held back. On a machine
-    that is late too often far gets less time, or none, but a near answer is never late for having waited."""
+    `hold_us` has no such bound: so long before its deadline an answer that is there is no longer held back. On a
+    machine that is late too often far gets less time, or none, but a near answer is never late for having waited."""
 
     def __init__(self, *, deadline_us: int, margin_us: int) -> None:
         self._least_us = margin_us

@@ -49,7 +49,9 @@ class _StrangerError(sqlite3.DatabaseError):
 class SpoolFile:
     """A `Shelf`; its owner's lock lets any thread use it. `max_pages` bounds it as a full disk would.
 
-    `uncounted` names damaged files of which nobody knows how much was on them. `inherited` parcels were on it when it was opened, or have come back with it. `flash_bytes` were written to the disk by this object. The constructor opens or makes the file and raises ConfigError when it cannot.
+    `uncounted` names damaged files of which nobody knows how much was on them. `inherited` parcels were on it when it
+    was opened, or have come back with it. `flash_bytes` were written to the disk by this object. The constructor
+    opens or makes the file and raises ConfigError when it cannot.
     """
 
     def __init__(self, path: Path, *, max_pages: int | None = None) -> None:

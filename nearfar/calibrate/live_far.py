@@ -1,6 +1,7 @@
 """A running worker as the far side of a calibration, over a link of the recipe: one picture at a time.
 
-It is asked like any agent asks, under a name and a run of its own, one frame at a time and with much time left. The reference is the picture without loss. The worker keeps records of these frames too, under that name.
+It is asked like any agent asks, under a name and a run of its own, one frame at a time and with much time left. The
+reference is the picture without loss. The worker keeps records of these frames too, under that name.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""`nearfar cloud`: run a worker, in this process or on an engine that runs many."""
+"""`nearfar cloud`: run a worker, in this process or deployed where many run."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from nearfar import bounded, process
-from nearfar.cli import engines, file_kind, options
+from nearfar.cli import deployment, file_kind, options
 
 
 @click.command(name="cloud")
@@ -20,9 +20,9 @@ from nearfar.cli import engines, file_kind, options
     help="Run the models in N engine processes; the same as --set processes=N.",
 )
 @click.option("--log-level", default="warning", show_default=True, type=click.Choice(process.LOG_LEVELS))
-@engines.deploy
-@engines.address
-@engines.write_config
+@deployment.deploy
+@deployment.address
+@deployment.write_config
 @click.option(
     "--explain", is_flag=True, help="Measure what the models cost here and what follows; serve nothing."
 )
@@ -52,9 +52,9 @@ def command(
         file_kind.must_be("worker", worker)
     if processes is not None:
         overrides = (*overrides, f"processes={processes}")
-    engines.must_agree(deploy, ray_address=ray_address, write_config=write_config)
+    deployment.must_agree(deploy, ray_address=ray_address, write_config=write_config)
     if deploy is not None and write_config is not None:
-        engines.write(worker, overrides, write_config)
+        deployment.write(worker, overrides, write_config)
         return
     if explain:  # nothing to drain: a signal simply ends it
         _explain(worker, overrides, as_json=as_json)
@@ -68,7 +68,7 @@ def command(
     runtime.tune()
     config = load_worker(worker, overrides)
     if deploy is not None:
-        engines.run(deploy, config, worker=worker, overrides=overrides, address=ray_address, stop=stop)
+        deployment.run(deploy, config, worker=worker, overrides=overrides, address=ray_address, stop=stop)
         return
     running = Worker(config)
     with serving(
@@ -86,9 +86,7 @@ def command(
         process.ready(**running.ready_fields(), **addresses)
         stop.wait()
         clean = running.drain()
-        if (
-            running.left_behind
-        ):  # a run without end, or the disk: nothing but the end of the process ends them
+        if running.left_behind:  # a run without end, or the disk: only the end of the process ends them
             process.leave(process.DONE if clean else process.FAILED)
     if not clean:
         sys.exit(process.FAILED)

@@ -46,8 +46,8 @@ Rejected = Callable[[RejectReason, Load], None]
 
 
 class WorkerModel:
-    """`service_us(key)`: decode and detect of one frame; a batch takes `batch_us` of what its frames take alone. `seen_us`:
-    what warm-up runs took, of one frame. `credit`: of every agent."""
+    """`service_us(key)`: decode and detect of one frame; a batch takes `batch_us` of what its frames take alone.
+    `seen_us`: what warm-up runs took, of one frame. `credit`: of every agent."""
 
     def __init__(
         self,

@@ -93,7 +93,7 @@ class SyntheticDetectorConfig(Block):
     labels: Annotated[Words, Field(min_length=1)] = Field(("thing",), description="index = class id")
     boxes: int = Field(1, ge=0, le=MOST_DETECTIONS, description="boxes per picture")
     input: Extent = Field((320, 240), description="what it claims to run at")
-    fail_every: int | None = Field(None, ge=1, description="every how manieth run breaks; left out: none")
+    fail_every: int | None = Field(None, ge=1, description="3: every third run breaks; left out: none does")
 
 
 DetectorConfig = Annotated[
@@ -114,6 +114,16 @@ def at_input(config: DetectorConfig, size_px: tuple[int, int]) -> DetectorConfig
         if config.per_frame is not None:
             said["per_frame"] = Microseconds(config.per_frame * other // pixels)
     return type(config).model_validate(said)
+
+
+def computes(config: DetectorConfig) -> bool:
+    """Whether a run keeps cores busy; one of a timer does not."""
+    return hasattr(config, "threads")
+
+
+def with_threads(config: DetectorConfig, threads: int) -> DetectorConfig:
+    """The same detector with `threads` in one run, where it computes."""
+    return config.model_copy(update={"threads": threads}) if computes(config) else config
 
 
 DETECTORS = Family(

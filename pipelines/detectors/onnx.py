@@ -138,8 +138,9 @@ class OnnxModel:
 
     @property
     def max_batch(self) -> int:
-        """Pictures it takes in one run: 1 if the file fixes the first dimension of its input at that, else any number; a
-        file that declares more than 1 and runs with 1 has only kept the shape of the example it was exported with."""
+        """Pictures it takes in one run: 1 if the file fixes the first dimension of its input at that, else any
+        number; a file that declares more than 1 and runs with 1 has only kept the shape of the example it was
+        exported with."""
         dims = self.signature.inputs[0].dims
         return 1 if dims is not None and dims[0] == 1 else MOST_PICTURES
 

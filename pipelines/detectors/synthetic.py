@@ -24,7 +24,8 @@ _SAMPLE_STEP_PX = 8  # the mean of every 8th pixel is as good here and 64 times 
 class SyntheticDetector:
     """Waits `delay_us` without using the CPU, then gives `boxes` boxes with classes in turn of `labels`.
 
-    `per_frame_us`: what each further picture of one run adds; None: as much as the first. `fail_every` n: every nth run raises Fatal, as a broken engine would; None: never.
+    `per_frame_us`: what each further picture of one run adds; None: as much as the first. `fail_every` n: every nth
+    run raises Fatal, as a broken engine would; None: never.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Runs every benchmark and rewrites the tables of docs/benchmarks.md.
 
-`scenarios` takes hours, root and a quiet machine, `simulate` an hour and recorded links: they run apart, and `--scenarios
-RUNS` and `--simulate REPORT` only write their tables.
+`scenarios` takes hours, root and a quiet machine, `simulate` an hour and recorded links: they run apart, and
+`--scenarios RUNS` and `--simulate REPORT` only write their tables.
 """
 
 import argparse

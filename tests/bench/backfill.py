@@ -1,9 +1,10 @@
 """Backfill beside live traffic: how much of the spare bandwidth a backlog gets, and what it costs live answers.
 
-A whole agent and a whole worker over `nearfar relay` (8 Mbit/s shared by both lanes, round trip 30 ms). Runs with an empty
-outbox, with a backlog of records and with one of pictures, each of which lasts the whole run, take turns; on-time far answers
-are compared. Spare is the link's rate less what the same agent sends without a backlog. Then half an hour without a
-worker at 15 fps, in virtual time. With `--netlab PROFILE` (root and ../shared) the link is an emulated one.
+A whole agent and a whole worker over `nearfar relay` (8 Mbit/s shared by both lanes, round trip 30 ms). Runs with an
+empty outbox, with a backlog of records and with one of pictures, each of which lasts the whole run, take turns;
+on-time far answers are compared. Spare is the link's rate less what the same agent sends without a backlog. Then half
+an hour without a worker at 15 fps, in virtual time. With `--netlab PROFILE` (root and ../shared) the link is an
+emulated one.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """kill −9, again and again: whatever an independent sink saw is in the cloud once, or the gap ledger names it.
 
-`--kills` (1,000) random ones on outbox and record store with nothing else around, about one in six on both at a time, in
-two houses side by side (`--houses`), each with its own files that live through all of its kills.
-`--system N` adds N on whole agents and workers, on loopback, or with `--netlab PROFILE` (root and ../shared; say `--cc`)
-between two network namespaces with that profile's loss.
+`--kills` (1,000) random ones on outbox and record store with nothing else around, about one in six on both at a time,
+in two houses side by side (`--houses`), each with its own files that live through all of its kills. `--system N` adds
+N on whole agents and workers, on loopback, or with `--netlab PROFILE` (root and ../shared; say `--cc`) between two
+network namespaces with that profile's loss.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Models in engine processes beside models in the worker's own: what the hop costs, and what more processes bring.
 
-Pictures are 768x576 BGR. `hop`: a detector that takes no time, here and in an engine, in turns. Then a YOLOX at 416x416
-with one thread in each instance (`--model FILE`, else the one in ../shared, else a made one of about the same work), and
-a detector that is busy in Python, which keeps the interpreter's lock: instances as threads of one process beside as many
-engines, in turns; frames per second of all together, and ms of one frame.
+Pictures are 768x576 BGR. `hop`: a detector that takes no time, here and in an engine, in turns. Then a YOLOX at
+416x416 with one thread in each instance (`--model FILE`, else the one in ../shared, else a made one of about the same
+work), and a detector that is busy in Python, which keeps the interpreter's lock: instances as threads of one process
+beside as many engines, in turns; frames per second of all together, and ms of one frame.
 """
 
 import argparse

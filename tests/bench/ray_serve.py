@@ -1,8 +1,9 @@
 """What Ray Serve's ingress adds to a frame's way to the worker and back: `python -m tests.bench.ray_serve`.
 
-The same worker (a synthetic detector without delay, JPEG of the size wanted) behind our own gRPC listener and behind Serve,
-with Serve's default proxy and with its fast path (HAProxy and direct ingress); one frame in flight, all of them in
-turn within one run. Loopback, and on Serve's side two more processes: on few cores much of it is waiting for a turn.
+The same worker (a synthetic detector without delay, JPEG of the size wanted) behind our own gRPC listener and behind
+Serve, with Serve's default proxy and with its fast path (HAProxy and direct ingress); one frame in flight, all of
+them in turn within one run. Loopback, and on Serve's side two more processes: on few cores much of it is waiting for
+a turn.
 """
 
 import argparse

@@ -2,9 +2,10 @@
 
 Throughput: `nearfar cloud` with an instance a core, one thread each, and an agent with four frames out, against as
 many threads that decode and detect the same picture in a bare loop (`tests/bench/bare_loop.py`), in turn. The agent
-runs on the same cores. On a machine that does other work a worker's more threads win it more of the cores; CPU per frame
-of both is free of that. Queue: a timer of 5 ms for a detector, Poisson arrivals at 70 % of what it can do; of each result
-the time is counted that its frame was ready and its instance free but not at work, and from its run's end to its reply.
+runs on the same cores. On a machine that does other work a worker's more threads win it more of the cores; CPU per
+frame of both is free of that. Queue: a timer of 5 ms for a detector, Poisson arrivals at 70 % of what it can do; of
+each result the time is counted that its frame was ready and its instance free but not at work, and from its run's end
+to its reply.
 """
 
 import argparse
@@ -49,7 +50,8 @@ MODEL = """\
 
 
 class BareLoop:
-    """`rate(seconds)`: frames a second of the loop, in a process of its own that is idle otherwise; `cpu_s`: what it took."""
+    """`rate(seconds)`: frames a second of the loop, in a process of its own that is idle otherwise; `cpu_s`: what it
+    took."""
 
     def __init__(self, model: Path, picture: Path, threads: int) -> None:
         arguments = [str(model), str(picture), str(SIDE_PX), str(threads)]

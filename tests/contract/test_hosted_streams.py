@@ -1,4 +1,5 @@
-"""What a listener behind somebody else's server promises the service and its agents: what our own do, bar the socket."""
+"""What a listener behind somebody else's server promises the service and its agents: what our own do, bar the
+socket."""
 
 import logging
 from collections.abc import Iterator
@@ -10,12 +11,11 @@ import pytest
 
 from cloud.listeners.streams import StreamListener
 from cloud.service import Service
-from protos.endpoint import Peer
 from protos.wire.bulk import Ack
 from protos.wire.live import Result
 from protos.wire.session import Error, Goodbye, Hello, Lane, Ping, Pong, RejectReason, Welcome
-from tests.support.agents import HELLO, Agent, GrpcSpeaker, agent, frame
-from tests.support.endpoints import ScriptedEndpoint, ScriptedSession
+from tests.support.agents import HELLO, GrpcSpeaker, agent, frame, greet
+from tests.support.endpoints import BreaksOnce, ScriptedEndpoint
 from tests.support.eventually import eventually
 from tests.support.hosted import hosted
 from tests.support.workers import GatedDetector, clock_us, service
@@ -29,11 +29,6 @@ def listening(folder: Path, **options: Any) -> Iterator[tuple[Service, str, Stre
             yield made, address, listener, detector
         finally:
             detector.gate.set()
-
-
-def greet(gateway: Agent) -> None:
-    gateway.send(HELLO)
-    gateway.until(Welcome)
 
 
 def test_an_unknown_stream_is_asked_for_a_hello_and_then_served(tmp_path: Path) -> None:
@@ -141,15 +136,6 @@ def test_what_was_queued_is_handed_over_before_a_listener_stops() -> None:
 
 def test_a_fault_nobody_foresaw_costs_its_stream_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "cloud.listeners.streams")  # a kept traceback keeps the server alive
-
-    class BreaksOnce(ScriptedEndpoint):
-        broken = 0
-
-        def open(self, peer: Peer) -> ScriptedSession:
-            self.broken += 1
-            if self.broken == 1:
-                raise ZeroDivisionError("nobody foresaw this")
-            return super().open(peer)
 
     with hosted(BreaksOnce()) as (address, listener):
         with agent(address) as unlucky:

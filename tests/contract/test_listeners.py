@@ -14,12 +14,11 @@ from cloud.config import LISTENERS
 from cloud.listeners.base import Listener
 from cloud.service import Service
 from pipelines.errors import ConfigError
-from protos.endpoint import Peer
 from protos.wire.bulk import Ack
 from protos.wire.live import Result
 from protos.wire.session import Error, Goodbye, Hello, Lane, Ping, Pong, RejectReason, Welcome
-from tests.support.agents import HELLO, Agent, agent, frame, port_of
-from tests.support.endpoints import ScriptedEndpoint, ScriptedSession
+from tests.support.agents import HELLO, agent, frame, greet, port_of
+from tests.support.endpoints import BreaksOnce, ScriptedEndpoint
 from tests.support.eventually import eventually
 from tests.support.ipv6 import need_ipv6
 from tests.support.workers import GatedDetector, clock_us, service
@@ -51,11 +50,6 @@ def listening(kind: str, folder: Path, **options: Any) -> Iterator[tuple[Service
             yield made, listener, detector
         finally:
             detector.gate.set()
-
-
-def greet(gateway: Agent) -> None:
-    gateway.send(HELLO)
-    gateway.until(Welcome)
 
 
 def test_an_unknown_connection_is_asked_for_a_hello_and_then_served(kind: str, tmp_path: Path) -> None:
@@ -248,15 +242,6 @@ def test_an_ipv6_address_is_served_and_named_in_brackets(kind: str) -> None:
 
 
 def test_a_fault_nobody_foresaw_costs_its_connection_at_most_and_is_counted(kind: str) -> None:
-    class BreaksOnce(ScriptedEndpoint):
-        broken = 0
-
-        def open(self, peer: Peer) -> ScriptedSession:
-            self.broken += 1
-            if self.broken == 1:
-                raise ZeroDivisionError("nobody foresaw this")
-            return super().open(peer)
-
     with listener_on(kind, BreaksOnce()) as listener:
         with agent(listener.address) as unlucky:
             unlucky.send(HELLO)

@@ -1,4 +1,5 @@
-"""Through the house, over every link: a worker whose queue is long gives smaller windows, its agents obey and lose nothing."""
+"""Through the house, over every link: a worker whose queue is long gives smaller windows, its agents obey and lose
+nothing."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

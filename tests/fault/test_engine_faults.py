@@ -1,4 +1,5 @@
-"""Engine processes that are killed, stopped, crash or never come back: one frame is lost to its near answer, never more.
+"""Engine processes that are killed, stopped, crash or never come back: one frame is lost to its near answer, never
+more.
 
 The service is in this process, so that times can be judged; test_engine_worker_faults.py has whole workers.
 """
@@ -54,6 +55,10 @@ class EngineRig(Rig):
         eventually(lambda: seq in self.ended(), within_s, f"the end of frame {seq}")
         return self.ended()[seq]
 
+    def runs(self) -> bool:
+        """Whether every frame it was given has begun to run."""
+        return self.service.backlog.waiting() == (0, 0)
+
     def ready(self) -> bool:
         return not self.service.not_ready() and not self.engines.trouble()
 
@@ -80,7 +85,7 @@ def engine_rig(folder: Path, *, processes: int = 1, **options: Any) -> Iterator[
 
 
 def pid_of_running(r: EngineRig) -> int:
-    """The engine that works: its thread sleeps inside the detector, the others wait in a read."""
+    """Of the engine that works: instance n of the only model is in engine n."""
     busy = [job for lane in r.service.backlog._hall.lanes.values() for job in lane.taken]
     return r.engines.pids()[busy[0]]
 
@@ -92,7 +97,7 @@ def test_a_frame_in_an_engine_that_is_killed_is_rejected_at_once_and_the_engine_
         for seq in range(1, 6):
             eventually(r.ready, 60.0)
             r.does(seq, LOOP)
-            eventually(lambda: r.service.backlog._hall.lanes["synthetic"].taken)
+            eventually(r.runs, what="a run")
             begun_s = time.monotonic()
             os.kill(r.engines.pids()[0], signal.SIGKILL)
             end = r.ends(seq)
@@ -121,7 +126,7 @@ def test_the_first_crash_costs_no_waiting(tmp_path: Path):
 def test_while_one_engine_is_started_again_the_other_answers_and_every_frame_ends(tmp_path: Path):
     with engine_rig(tmp_path, processes=2) as r:
         r.does(1, SLOW)
-        eventually(lambda: r.service.backlog._hall.lanes["synthetic"].taken)
+        eventually(r.runs, what="a run")
         os.kill(pid_of_running(r), signal.SIGKILL)
         for seq in range(2, 200):
             r.does(seq, WELL)
@@ -154,7 +159,7 @@ def test_a_kill_under_load_loses_no_frame(tmp_path: Path):
 def test_frames_that_wait_for_the_only_engine_end_at_once_if_it_comes_back_too_late_for_them(tmp_path: Path):
     with engine_rig(tmp_path) as r:
         r.does(1, LOOP)
-        eventually(lambda: r.service.backlog._hall.lanes["synthetic"].taken)
+        eventually(r.runs, what="a run")
         r.does(2, WELL, budget_us=60_000_000)
         r.does(3, WELL, budget_us=400_000)
         os.kill(r.engines.pids()[0], signal.SIGKILL)
@@ -169,7 +174,7 @@ def test_frames_that_wait_for_the_only_engine_end_at_once_if_it_comes_back_too_l
 def test_a_stopped_engine_is_held_to_hang_killed_and_replaced(tmp_path: Path):
     with engine_rig(tmp_path, processes=2, hang_after_us=2_000_000) as r:
         r.does(1, SLOW)
-        eventually(lambda: r.service.backlog._hall.lanes["synthetic"].taken)
+        eventually(r.runs, what="a run")
         pid = pid_of_running(r)
         os.kill(pid, signal.SIGSTOP)
         for seq in range(2, 50):
@@ -204,7 +209,7 @@ def test_a_picture_that_crashes_the_model_costs_itself_and_a_loop_of_them_is_slo
 def test_a_hung_engine_does_not_keep_a_service_from_stopping(tmp_path: Path):
     with engine_rig(tmp_path, hang_after_us=3_600_000_000) as r:
         r.does(1, LOOP)
-        eventually(lambda: r.service.backlog._hall.lanes["synthetic"].taken)
+        eventually(r.runs, what="a run")
         r.engines.stop()
         assert isinstance(r.ends(1), Reject)
         r.service.stop()

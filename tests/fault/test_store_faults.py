@@ -22,7 +22,8 @@ def stored(rig: Rig) -> list[int]:
 
 
 def closed(rig: Rig, path: Path) -> bool:
-    """Whether all is in the file now: a connection that was in use keeps a log beside it, which would heal the damage."""
+    """Whether all is in the file now: a connection that was in use keeps a log beside it, which would heal the
+    damage."""
     rig.store.database.close()
     return not path.with_name(f"{path.name}-wal").exists()
 

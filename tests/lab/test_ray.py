@@ -1,4 +1,5 @@
-"""A worker on Ray where it takes minutes: a replica that is busy gets another, two nodes share the work and one dies."""
+"""A worker on Ray where it takes minutes: a replica that is busy gets another, two nodes share the work and one
+dies."""
 
 import os
 import signal

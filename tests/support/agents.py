@@ -14,7 +14,7 @@ from protos.wire import envelope
 from protos.wire.live import FrameBody, FrameHead
 from protos.wire.messages import ToAgent, ToWorker
 from protos.wire.multipart import pack_to_worker, unpack_to_agent
-from protos.wire.session import Hello, Lane, StreamInfo
+from protos.wire.session import Hello, Lane, StreamInfo, Welcome
 
 M = TypeVar("M")
 HELLO = Hello(
@@ -166,3 +166,9 @@ class Agent:
 def agent(address: str) -> Iterator[Agent]:
     with contextlib.closing(Agent(address)) as made:
         yield made
+
+
+def greet(gateway: Agent, hello: Hello = HELLO) -> Welcome:
+    """Say Hello; what the worker says to it."""
+    gateway.send(hello)
+    return gateway.until(Welcome)

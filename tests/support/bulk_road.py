@@ -32,9 +32,9 @@ class Found:
 
 @dataclass
 class Road:
-    """`live_bytes_per_s` is what the live lane believes of the link, `jitter_us` what its round trips vary by without any
-    queue, `late_us` how late whoever sends is woken at most; about
-    once a second the worker answers nothing for up to `stumble_us`."""
+    """`live_bytes_per_s` is what the live lane believes of the link, `jitter_us` what its round trips vary by without
+    any queue, `late_us` how late whoever sends is woken at most; about once a second the worker answers nothing for
+    up to `stumble_us`."""
 
     bytes_per_s: float = 1e6
     rtt_us: int = 30_000

@@ -76,7 +76,8 @@ class ScriptedSession:
 
 
 class ScriptedEndpoint:
-    """Welcomes everybody, unless `refusal` is set or it is `silent` (F07). While `reading` is clear it takes nothing off the wire."""
+    """Welcomes everybody, unless `refusal` is set or it is `silent` (F07). While `reading` is clear it takes nothing
+    off the wire."""
 
     def __init__(self) -> None:
         self.sessions: list[ScriptedSession] = []
@@ -99,3 +100,15 @@ class ScriptedEndpoint:
     def on(self, lane: Lane) -> list[ScriptedSession]:
         """Connections that said Hello on this lane, oldest first."""
         return [s for s in tuple(self.sessions) if s.lane is lane]
+
+
+class BreaksOnce(ScriptedEndpoint):
+    """Its first connection meets an error nobody foresaw."""
+
+    broken = 0
+
+    def open(self, peer: Peer) -> ScriptedSession:
+        self.broken += 1
+        if self.broken == 1:
+            raise ZeroDivisionError("nobody foresaw this")
+        return super().open(peer)

@@ -73,8 +73,8 @@ class Obedient:
 
 
 def obedient(settings: dict[str, Any]) -> Detector:
-    """`file`: its fingerprint follows what the file says; `die_while`: a file that makes loading crash while it is there,
-    `hang_while`: one that makes it never end."""
+    """`file`: its fingerprint follows what the file says; `die_while`: a file that makes loading crash while it is
+    there, `hang_while`: one that makes it never end."""
     if settings.get("die_while") and Path(settings["die_while"]).exists():
         ctypes.string_at(0)
     while settings.get("hang_while") and Path(settings["hang_while"]).exists():

@@ -7,7 +7,8 @@ from pathlib import Path
 
 
 def program(name: str) -> str | None:
-    """The path of a program, also of those Debian keeps out of PATH and those that came with a package of this Python."""
+    """The path of a program, also of those Debian keeps out of PATH and those that came with a package of this
+    Python."""
     places = [
         str(Path(sys.executable).parent),
         *os.get_exec_path(),

@@ -5,9 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import cv2
 import grpc
-import numpy as np
 import pytest
 
 from cloud.limits import ServiceLimits
@@ -23,10 +21,6 @@ from protos.wire import envelope
 from tests.support.workers import GatedDetector, RawCodec, clock_us, service
 
 CODECS = {codec.name: codec for codec in (RawCodec(), JpegCodec(), PngCodec(), ZstdCodec())}
-
-
-def picture(name: str = ".jpg", size: tuple[int, int] = (64, 48)) -> bytes:
-    return bytes(cv2.imencode(name, np.full((size[1], size[0], 3), 90, np.uint8))[1])
 
 
 class Worker:

@@ -117,8 +117,3 @@ class WorkerLoad:
 
     def _batch_us(self, alone_us: Sequence[int]) -> int:
         return alone_us[0] + self.per_frame_us * (len(alone_us) - 1)
-
-
-def jain(values: Sequence[float]) -> float:
-    """Jain's index: 1 = all equal, 1/n = one has everything (Jain, Chiu, Hawe 1984)."""
-    return sum(values) ** 2 / (len(values) * sum(value**2 for value in values))

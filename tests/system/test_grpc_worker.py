@@ -5,9 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import cv2
 import grpc
-import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]
 
@@ -16,6 +14,7 @@ from protos.wire.live import Result
 from protos.wire.session import Ping, Pong, Welcome
 from tests.support.agents import HELLO, agent, frame
 from tests.support.eventually import eventually
+from tests.support.grey_picture import grey_picture
 from tests.support.workers import WorkerProcess
 
 SETS = ("listen.grpc.address='127.0.0.1:0'",)
@@ -26,12 +25,6 @@ def worker(tmp_path: Path) -> Iterator[WorkerProcess]:
     made = WorkerProcess(tmp_path / "worker", delay="700ms", sets=SETS)
     yield made
     made.kill()
-
-
-def jpeg() -> bytes:
-    done, data = cv2.imencode(".jpg", np.full((48, 64, 3), 90, np.uint8))
-    assert done
-    return data.tobytes()
 
 
 def health_of(channel: grpc.Channel) -> str:
@@ -62,7 +55,7 @@ def test_a_worker_that_drains_says_not_serving_and_finishes_what_it_has(worker: 
         assert health_of(channel) == "SERVING"
         gateway.send(HELLO)
         gateway.until(Welcome)
-        gateway.send(*frame(1, jpeg()), Ping(nonce=1, sent_mono_us=0))
+        gateway.send(*frame(1, grey_picture()), Ping(nonce=1, sent_mono_us=0))
         gateway.until(Pong)  # so both have arrived before the signal
         worker.process.terminate()
         eventually(lambda: health_of(channel) == "NOT_SERVING", what="NOT_SERVING while it drains")

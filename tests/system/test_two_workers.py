@@ -1,4 +1,5 @@
-"""Two equal workers of one record store behind one agent's two links: who runs what, counted by the workers themselves."""
+"""Two equal workers of one record store behind one agent's two links: who runs what, counted by the workers
+themselves."""
 
 import urllib.request
 from collections.abc import Iterator

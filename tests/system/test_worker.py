@@ -7,8 +7,6 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 
 from cloud.store.records import open_store
@@ -16,15 +14,9 @@ from protos.wire.bulk import Ack
 from protos.wire.live import Reject, Result
 from protos.wire.session import Error, Ping, Pong, RejectReason, Welcome
 from tests.support.agents import HELLO, agent, frame
+from tests.support.grey_picture import grey_picture
 from tests.support.ipv6 import need_ipv6
 from tests.support.workers import WorkerProcess
-
-
-def jpeg() -> bytes:
-    done, data = cv2.imencode(".jpg", np.full((48, 64, 3), 90, np.uint8))
-    assert done
-    return data.tobytes()
-
 
 # --- the process ------------------------------------------------------------------------------------------
 
@@ -50,7 +42,7 @@ def test_a_worker_serves_frames_keeps_records_and_leaves_cleanly(
         gateway.send(HELLO)
         assert gateway.until(Welcome).store_id == worker.ready["store_id"]
         for seq in (1, 2, 3):
-            gateway.send(*frame(seq, jpeg()))
+            gateway.send(*frame(seq, grey_picture()))
             result = gateway.until(Result)
             assert (result.seq, len(result.detections)) == (seq, 2)
         gateway.send_raw([b"no message"])
@@ -98,7 +90,7 @@ def test_a_frame_in_work_at_sigterm_is_finished_acked_and_kept(tmp_path: Path) -
         with agent(worker.ready["zmq"]) as gateway:
             gateway.send(HELLO)
             gateway.until(Welcome)
-            gateway.send(*frame(1, jpeg()), Ping(nonce=1, sent_mono_us=0))
+            gateway.send(*frame(1, grey_picture()), Ping(nonce=1, sent_mono_us=0))
             gateway.until(Pong)  # so both have arrived before the signal
             worker.process.terminate()
             assert gateway.until(Result).seq == 1
@@ -116,7 +108,7 @@ def test_a_payload_that_is_no_picture_is_rejected_and_the_worker_goes_on(worker:
         gateway.until(Welcome)
         gateway.send(*frame(1, b"no jpeg at all"))
         assert gateway.until(Reject).reason is RejectReason.BAD_PAYLOAD
-        gateway.send(*frame(2, jpeg()))
+        gateway.send(*frame(2, grey_picture()))
         assert gateway.until(Result).seq == 2
 
 

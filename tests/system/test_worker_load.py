@@ -18,8 +18,8 @@ from pipelines.codecs.jpeg import JpegCodec
 from pipelines.frame import Encoding
 from protos.wire.bulk import BulkBatch
 from protos.wire.live import Reject, Result
-from protos.wire.session import Error, Hello, Lane, Ping, Pong, RejectReason, Welcome
-from tests.support.agents import HELLO, Agent, GrpcSpeaker, agent, frame
+from protos.wire.session import Error, Lane, Ping, Pong, RejectReason
+from tests.support.agents import HELLO, Agent, GrpcSpeaker, agent, frame, greet
 from tests.support.eventually import eventually
 from tests.support.exposition import read_samples
 from tests.support.workers import WorkerProcess
@@ -61,11 +61,6 @@ def samples(worker: WorkerProcess) -> dict[str, float]:
 
 def a_picture() -> tuple[bytes, Encoding]:
     return JpegCodec().encode(np.full((48, 64, 3), 90, np.uint8), quality=80)
-
-
-def greet(gateway: Agent, hello: Hello = HELLO) -> Welcome:
-    gateway.send(hello)
-    return gateway.until(Welcome)
 
 
 # -- F10 ------------------------------------------------------------------------------------------------------
@@ -138,7 +133,8 @@ def _frame(seq: int, data: bytes, encoding: Encoding, *, budget_us: int = 5_000_
 def test_while_a_long_inference_runs_what_waits_expires_and_what_cannot_be_in_time_is_refused_at_once(
     kind: str, start: Start
 ) -> None:
-    """F22: a worker that has not run yet knows no service time and lets a frame in; later it says how long the queue is."""
+    """F22: a worker that has not run yet knows no service time and lets a frame in; later it says how long the queue
+    is."""
     worker = start(delay="1500ms", sets=("models.synthetic.warm_up=0",))
     data, encoding = a_picture()
     with agent(str(worker.ready[kind])) as gateway:
@@ -179,7 +175,8 @@ def _runs(gateway: Agent, nonce: int) -> bool:
 
 
 class Sender:
-    """One of several agents that send for all they are worth; `pinged`: frames a later Pong proves to have arrived."""
+    """One of several agents that send as much as their window lets them; `arrived`: frames a later Pong proves to have
+    arrived."""
 
     def __init__(self, address: str, number: int) -> None:
         self.hello = replace(HELLO, agent=f"gateway-{number}")
@@ -187,6 +184,7 @@ class Sender:
         self.rejects: dict[int, RejectReason] = {}
         self.arrived = 0
         self.sent = 0
+        self._window = WINDOW
         self._address = address
         self._stop = Event()
         self._thread = Thread(target=self._run)
@@ -200,9 +198,9 @@ class Sender:
     def _run(self) -> None:
         data, encoding = a_picture()
         with agent(self._address) as gateway:
-            greet(gateway, self.hello)
+            self._window = min(WINDOW, greet(gateway, self.hello).credit.frames)
             while not self._stop.is_set():
-                for _ in range(WINDOW - (self.sent - len(self.results) - len(self.rejects))):
+                for _ in range(self._window - (self.sent - len(self.results) - len(self.rejects))):
                     self.sent += 1
                     gateway.send(*_frame(self.sent, data, encoding, budget_us=BUDGET_US))
                 gateway.send(Ping(nonce=self.sent, sent_mono_us=0))
@@ -215,7 +213,10 @@ class Sender:
         """Up to the Pong, past what else comes, and at least one answer."""
         answers = 0
         while True:
-            match gateway.receive():
+            message = gateway.receive()
+            if isinstance(message, Pong | Result | Reject):
+                self._window = min(WINDOW, message.load.window_frames or self._window)
+            match message:
                 case Pong() as pong:
                     self.arrived = pong.nonce
                     if answers:

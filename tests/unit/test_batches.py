@@ -88,14 +88,16 @@ def test_what_waits_while_the_model_works_is_run_together_as_far_as_it_fits(
             detector.gate.set()
         results = agent.peer.wait(Result, 7)
         assert sorted(r.seq for r in results) == list(range(1, 8))
-        assert detector.sizes == [1, 4, 2]
+        assert detector.sizes[:2] == [1, 4]
+        # The last two share a run unless one of them is still with a decoder when the model is free.
+        assert detector.sizes[2:] in ([[2]] if not decode_threads else [[2], [1, 1]])
         assert made.backlog.waiting() == (0, 0)
         assert made.drain(5_000_000)
 
 
 def test_a_batch_that_is_full_does_not_wait_for_its_time(tmp_path: Path) -> None:
     detector = Batching()
-    with service(tmp_path, build=lambda: detector, batch=BatchRule(max=MOST, wait_us=1_000 * MS)) as (
+    with service(tmp_path, build=lambda: detector, batch=BatchRule(max=MOST, wait_us=4_000 * MS)) as (
         made,
         _,
     ):
@@ -104,7 +106,7 @@ def test_a_batch_that_is_full_does_not_wait_for_its_time(tmp_path: Path) -> None
         for seq in range(1, MOST + 1):
             agent.frame(seq)
         agent.peer.wait(Result, MOST)
-        assert clock_us() - began_us < 900 * MS
+        assert clock_us() - began_us < 3_000 * MS
         assert detector.sizes == [MOST]
 
 

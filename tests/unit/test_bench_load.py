@@ -8,11 +8,11 @@ import pytest
 from pipelines.codecs.base import PictureLimits
 from pipelines.codecs.jpeg import JpegCodec
 from pipelines.result import WorkerTiming
-from tests.bench.load.__main__ import jain
 from tests.bench.load.arrivals import ARRIVALS
 from tests.bench.load.picture import padded_jpeg
 from tests.bench.load.worker import REJECT, quantile_ms
 from tests.bench.worker import overheads_us
+from tests.support.jain import jain
 
 
 @pytest.mark.parametrize("name", ARRIVALS)

@@ -152,6 +152,7 @@ def test_list_names_every_kind_and_the_extra_it_needs(nearfar):
         assert word in out
     assert "needs nearfar[onnx]" in nearfar("list", "detector")[1]
     assert "synthetic" not in nearfar("list", "codec")[1]
+    assert "ray" in nearfar("list", "deployment")[1]
 
 
 @pytest.mark.parametrize("name", ["pipeline", "worker"])

@@ -1,4 +1,5 @@
-"""Engine processes from the front's side: detectors as good as local ones, over when their engine is, never in silence."""
+"""Engine processes from the front's side: detectors as good as local ones, over when their engine is, never in
+silence."""
 
 import os
 import signal
@@ -9,7 +10,7 @@ import numpy as np
 import psutil
 import pytest
 
-from cloud.engine.engines import Engines, threads_of_each
+from cloud.engine.engines import Engines
 from cloud.engine.recipe import Recipe
 from cloud.engine.seat import Condition
 from pipelines.errors import Fatal, Rejected, Retryable
@@ -220,12 +221,6 @@ def test_a_model_that_prints_does_not_write_into_the_front_s_output(capfd):
     seen = capfd.readouterr()
     assert "a word on stdout" not in seen.out
     assert "a word on stdout" in seen.err
-
-
-def test_the_cores_are_shared_out_among_engines():
-    cores = len(os.sched_getaffinity(0))
-    assert threads_of_each(1) == cores
-    assert threads_of_each(10 * cores) == 1
 
 
 def test_a_result_nobody_can_make_sense_of_costs_its_run_and_not_the_engine():

@@ -22,7 +22,8 @@ from pipelines.errors import ConfigError
 from protos.wire import envelope
 from tests.support.agents import HELLO, agent
 from tests.support.eventually import eventually
-from tests.support.simple_worker import picture, worker_in
+from tests.support.grey_picture import grey_picture
+from tests.support.simple_worker import worker_in
 
 PATH = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 LIST_SERVICES = b"\x3a\x00"  # a request with an empty list_services
@@ -40,7 +41,7 @@ def test_a_client_without_the_contract_lists_builds_and_asks(tmp_path: Path) -> 
         request = message_factory.GetMessageClass(method.input_type)
         reply = message_factory.GetMessageClass(method.output_type)
         ask: Any = worker.channel.unary_unary(envelope.INFER, request.SerializeToString, reply.FromString)
-        assert [box.label for box in ask(request(data=picture()), timeout=20).boxes] == ["thing"]
+        assert [box.label for box in ask(request(data=grey_picture()), timeout=20).boxes] == ["thing"]
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha"])

@@ -22,7 +22,8 @@ from protos.wire.live import Result
 from protos.wire.session import Ping, Pong
 from tests.support.agents import HELLO, agent, frame
 from tests.support.eventually import eventually
-from tests.support.simple_worker import Worker, ended, picture, worker_in
+from tests.support.grey_picture import grey_picture
+from tests.support.simple_worker import Worker, ended, worker_in
 from tests.support.workers import MODEL
 
 RUN = bytes(range(16))
@@ -36,7 +37,7 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
 
 @pytest.mark.parametrize("name", [".jpg", ".png"])
 def test_a_picture_alone_is_enough(worker: Worker, name: str) -> None:
-    reply = worker.infer(data=picture(name))
+    reply = worker.infer(data=grey_picture(name))
     (box,) = reply.boxes
     assert (box.x1_px, box.y1_px, box.x2_px, box.y2_px) == (0, 0, 64, 48)
     assert (box.label, box.class_id, round(box.score, 3)) == ("thing", 0, 0.9)
@@ -52,7 +53,7 @@ def test_a_gray_picture_of_16_bits_is_read_from_its_own_header(worker: Worker) -
 
 
 def test_boxes_come_back_in_pixels_of_the_picture_as_captured(worker: Worker) -> None:
-    (box,) = worker.infer(data=picture(), source_width_px=640, source_height_px=480).boxes
+    (box,) = worker.infer(data=grey_picture(), source_width_px=640, source_height_px=480).boxes
     assert (box.x2_px, box.y2_px) == (640, 480)
 
 
@@ -73,7 +74,7 @@ def test_pixels_without_a_header_are_taken_with_their_size(worker: Worker) -> No
         ({"data": b""}, grpc.StatusCode.INVALID_ARGUMENT, "bad_payload", "name its codec"),
         ({"data": b"GIF89a"}, grpc.StatusCode.INVALID_ARGUMENT, "bad_payload", "name its codec"),
         ({"data": b"\xff\xd8\xff\xe0"}, grpc.StatusCode.INVALID_ARGUMENT, "bad_payload", "JPEG"),
-        ({"data": picture()[:-300]}, grpc.StatusCode.INVALID_ARGUMENT, "bad_payload", "JPEG"),
+        ({"data": grey_picture()[:-300]}, grpc.StatusCode.INVALID_ARGUMENT, "bad_payload", "JPEG"),
         ({"width_px": 640, "height_px": 480}, grpc.StatusCode.INVALID_ARGUMENT, "bad_payload", "640x480"),
         ({"width_px": 64}, grpc.StatusCode.INVALID_ARGUMENT, "unknown_kind", "width and its height"),
         ({"channels": 2}, grpc.StatusCode.INVALID_ARGUMENT, "bad_payload", "2 channels"),
@@ -108,11 +109,11 @@ def test_pixels_without_a_header_are_taken_with_their_size(worker: Worker) -> No
 def test_what_cannot_be_served_is_refused_with_words_and_the_right_status(
     worker: Worker, fields: dict[str, Any], status: grpc.StatusCode, reason: str, words: str
 ) -> None:
-    found = worker.refused(**{"data": picture(), **fields})
+    found = worker.refused(**{"data": grey_picture(), **fields})
     assert (found[0], found[2]) == (status, reason)
     assert words in found[1]
     assert worker.detector.runs == 0
-    assert len(worker.infer(data=picture()).boxes) == 1
+    assert len(worker.infer(data=grey_picture()).boxes) == 1
 
 
 def test_bytes_that_are_no_request_are_refused_counted_and_disturb_nobody(worker: Worker) -> None:
@@ -123,14 +124,14 @@ def test_bytes_that_are_no_request_are_refused_counted_and_disturb_nobody(worker
             raw(garbage, timeout=20)
         assert ended(caught.value)[0] is grpc.StatusCode.INVALID_ARGUMENT
     assert worker.listener.refused_messages == 3
-    assert len(worker.infer(data=picture()).boxes) == 1
+    assert len(worker.infer(data=grey_picture()).boxes) == 1
 
 
 def test_a_picture_whose_header_claims_too_many_pixels_is_refused_before_anything_is_allocated(
     worker: Worker,
 ) -> None:
     """F10"""
-    data = bytearray(picture())
+    data = bytearray(grey_picture())
     at = data.index(b"\xff\xc0") + 5
     data[at : at + 4] = struct.pack(">HH", 60_000, 60_000)
     status, words, reason = worker.refused(data=bytes(data))
@@ -145,7 +146,7 @@ def test_a_request_over_the_message_limit_is_refused_by_grpc(worker: Worker) -> 
 def test_a_budget_that_queue_and_run_exceed_is_refused_at_once_with_the_delay(worker: Worker) -> None:
     worker.service.backlog.work.ready(MODEL, change=0, seen=[(1, 80_000)])
     worker.service.backlog.work.ready(MODEL, change=0, seen=[(1, 80_000)])
-    status, words, reason = worker.refused(data=picture(), budget_us=20_000)
+    status, words, reason = worker.refused(data=grey_picture(), budget_us=20_000)
     assert (status, reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "too_late")
     assert "would take" in words
 
@@ -153,9 +154,9 @@ def test_a_budget_that_queue_and_run_exceed_is_refused_at_once_with_the_delay(wo
 def test_the_deadline_of_the_call_is_its_budget(worker: Worker) -> None:
     """No result after it: the frame expires in the queue, and is never run."""
     worker.detector.gate.clear()
-    first = worker.call.future(pb.InferRequest(data=picture()))
+    first = worker.call.future(pb.InferRequest(data=grey_picture()))
     eventually(worker.detector.running.is_set, what="a run")
-    status, _, _ = worker.refused(data=picture(), timeout=0.2)
+    status, _, _ = worker.refused(data=grey_picture(), timeout=0.2)
     assert status is grpc.StatusCode.DEADLINE_EXCEEDED
     eventually(lambda: worker.outcome("rejected") + worker.outcome("cancelled") == 1, what="its end")
     worker.detector.gate.set()
@@ -165,9 +166,9 @@ def test_the_deadline_of_the_call_is_its_budget(worker: Worker) -> None:
 
 def test_a_budget_that_ends_in_the_queue_is_told_as_expired(worker: Worker) -> None:
     worker.detector.gate.clear()
-    first = worker.call.future(pb.InferRequest(data=picture()))
+    first = worker.call.future(pb.InferRequest(data=grey_picture()))
     eventually(worker.detector.running.is_set, what="a run")
-    status, words, reason = worker.refused(data=picture(), budget_us=50_000)
+    status, words, reason = worker.refused(data=grey_picture(), budget_us=50_000)
     assert (status, reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "expired")
     assert "its time was over" in words
     worker.detector.gate.set()
@@ -176,9 +177,9 @@ def test_a_budget_that_ends_in_the_queue_is_told_as_expired(worker: Worker) -> N
 
 def test_a_call_its_client_gives_up_leaves_the_queue(worker: Worker) -> None:
     worker.detector.gate.clear()
-    first = worker.call.future(pb.InferRequest(data=picture()))
+    first = worker.call.future(pb.InferRequest(data=grey_picture()))
     eventually(worker.detector.running.is_set, what="a run")
-    second = worker.call.future(pb.InferRequest(data=picture()))
+    second = worker.call.future(pb.InferRequest(data=grey_picture()))
     eventually(lambda: worker.service.backlog.waiting()[0] == 1, what="the second in the queue")
     second.cancel()
     eventually(lambda: worker.outcome("cancelled") == 1, what="its end")
@@ -190,27 +191,27 @@ def test_a_call_its_client_gives_up_leaves_the_queue(worker: Worker) -> None:
 
 def test_a_run_that_fails_is_told_as_the_workers_fault(worker: Worker) -> None:
     worker.detector.fail = RuntimeError("the engine broke")
-    status, words, reason = worker.refused(data=picture())
+    status, words, reason = worker.refused(data=grey_picture())
     assert (status, reason) == (grpc.StatusCode.INTERNAL, "failed")
     assert "the engine broke" in words
 
 
 def test_a_worker_that_stops_says_so(worker: Worker) -> None:
     worker.service.drain(1_000_000)
-    status, words, reason = worker.refused(data=picture())
+    status, words, reason = worker.refused(data=grey_picture())
     assert (status, reason) == (grpc.StatusCode.UNAVAILABLE, "draining")
     assert "stopping" in words
 
 
 def test_a_frame_that_is_named_is_kept_and_answered_after_its_commit(worker: Worker) -> None:
-    reply = worker.infer(data=picture(), agent="shop", run=RUN, stream="till", seq=7)
+    reply = worker.infer(data=grey_picture(), agent="shop", run=RUN, stream="till", seq=7)
     assert reply.kept
     assert worker.store.identities() == [FrameId("shop", RUN, "till", 7)]
 
 
 def test_a_frame_without_a_name_leaves_no_record(worker: Worker) -> None:
-    assert not worker.infer(data=picture()).kept
-    worker.infer(data=picture(), agent="shop", run=RUN, stream="till", seq=1)
+    assert not worker.infer(data=grey_picture()).kept
+    worker.infer(data=grey_picture(), agent="shop", run=RUN, stream="till", seq=1)
     assert [frame.agent for frame in worker.store.identities()] == ["shop"]
 
 
@@ -219,23 +220,23 @@ def test_a_name_that_a_connected_agent_has_is_not_to_be_taken(worker: Worker) ->
     with agent(worker.listener.address) as gateway:
         gateway.send(HELLO)
         gateway.receive()
-        status, words, _ = worker.refused(data=picture(), agent="gw", run=RUN, stream="door", seq=1)
+        status, words, _ = worker.refused(data=grey_picture(), agent="gw", run=RUN, stream="door", seq=1)
         assert status is grpc.StatusCode.PERMISSION_DENIED
         assert "a name of its own" in words
-        assert worker.infer(data=picture(), agent="gw", run=HELLO.run, stream="door", seq=1).kept
+        assert worker.infer(data=grey_picture(), agent="gw", run=HELLO.run, stream="door", seq=1).kept
 
 
 def test_simple_clients_share_one_window_and_leave_agents_theirs(tmp_path: Path) -> None:
     with worker_in(tmp_path, limits=ServiceLimits(frames_in_flight=2)) as worker:
         worker.detector.gate.clear()
-        calls = [worker.call.future(pb.InferRequest(data=picture())) for _ in range(2)]
+        calls = [worker.call.future(pb.InferRequest(data=grey_picture())) for _ in range(2)]
         eventually(worker.detector.running.is_set, what="a run")
         eventually(lambda: worker.service.backlog.waiting()[0] == 1, what="the second in the queue")
-        status, words, reason = worker.refused(data=picture())
+        status, words, reason = worker.refused(data=grey_picture())
         assert (status, reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "over_credit")
         assert "in flight" in words
         with agent(worker.listener.address) as gateway:
-            gateway.send(HELLO, *frame(1, picture()))
+            gateway.send(HELLO, *frame(1, grey_picture()))
             eventually(
                 lambda: worker.service.backlog.waiting()[0] == 2, what="the agent's frame in the queue"
             )
@@ -253,7 +254,7 @@ def test_a_call_that_sends_no_picture_is_ended_and_gives_its_place_back(tmp_path
         for _ in held:
             never.put(None)  # lets the client's own threads go
         assert {error.code() for error in errors} == {grpc.StatusCode.CANCELLED}
-        assert len(worker.infer(data=picture()).boxes) == 1
+        assert len(worker.infer(data=grey_picture()).boxes) == 1
 
 
 def test_more_calls_than_there_are_places_are_refused_and_agents_still_served(tmp_path: Path) -> None:
@@ -275,7 +276,7 @@ def flood(worker: Worker) -> None:
         calls = []
         for channel in channels:
             ask: Any = channel.unary_unary(envelope.INFER, None, None)
-            request = pb.InferRequest(data=picture()).SerializeToString()
+            request = pb.InferRequest(data=grey_picture()).SerializeToString()
             calls += [ask.future(request, timeout=20) for _ in range(16)]
         eventually(
             lambda: sum(c.done() for c in calls) == len(calls) - MOST_CALLS,
@@ -295,4 +296,4 @@ def flood(worker: Worker) -> None:
     assert {status for status, _, _ in failed} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
     assert len(failed) == len(calls) - MOST_CALLS
     assert worker.listener.refused_messages == len(failed)
-    assert len(worker.infer(data=picture()).boxes) == 1
+    assert len(worker.infer(data=grey_picture()).boxes) == 1

@@ -37,7 +37,7 @@ def test_bandwidth_is_read_from_how_far_head_and_body_arrive_apart():
     now = 1_000_000
     for _ in range(20):
         now = reply(estimate, sent_us=now, rtt_ms=20, worker_ms=20, spread_ms=20)
-    assert estimate.bytes_per_us(now) == pytest.approx(25_000 / 20_000)
+    assert estimate.bytes_per_us == pytest.approx(25_000 / 20_000)
     assert estimate.rtt_min_us(now) == 20 * MS
 
 

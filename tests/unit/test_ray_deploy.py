@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
 from cloud.config import WorkerConfig, load_worker
-from cloud.deploy import serving
+from cloud.deploy import serve_options
 from cloud.deploy.busyness import Busyness
 from cloud.deploy.exposition import together
 from cloud.deploy.kinds import DEPLOYMENTS
@@ -49,7 +49,7 @@ def only(document: dict[str, Any]) -> dict[str, Any]:
         document["applications"],
         document["applications"][0]["deployments"],
     )
-    assert application["name"] == serving.APPLICATION
+    assert application["name"] == serve_options.APPLICATION
     return dict(deployment)
 
 
@@ -61,7 +61,7 @@ def test_the_file_of_serve_deploy_holds_what_the_worker_file_says_and_no_passwor
     assert "secret" not in told.output
     document = yaml.safe_load(told.output)
     assert document["proxy_location"] == "HeadOnly"
-    assert document["grpc_options"] == {"port": 20443, "grpc_servicer_functions": [serving.SERVICER]}
+    assert document["grpc_options"] == {"port": 20443, "grpc_servicer_functions": [serve_options.SERVICER]}
     arguments = document["applications"][0]["args"]
     assert (arguments["worker"], arguments["set"]) == (str(path), [RAY[0]])
     deployment = only(document)
@@ -75,7 +75,7 @@ def test_the_file_of_serve_deploy_holds_what_the_worker_file_says_and_no_passwor
 
 
 def test_a_number_of_replicas_that_does_not_change_needs_no_scaling(path: Path) -> None:
-    deployment = only(serving.serve_file(worker(path, "ray={min_replicas: 3, cpus: 0.5}"), path, ()))
+    deployment = only(serve_options.serve_file(worker(path, "ray={min_replicas: 3, cpus: 0.5}"), path, ()))
     assert deployment["num_replicas"] == 3
     assert deployment["ray_actor_options"] == {"num_cpus": 0.5}
     assert "autoscaling_config" not in deployment
@@ -85,7 +85,7 @@ def test_only_what_a_running_replica_cannot_take_over_makes_a_new_version_of_it(
     """Serve replaces every replica when the arguments differ, and adds or removes some when they do not."""
 
     def version(*sets: str) -> str:
-        return str(serving.arguments(worker(path, *sets), path, ())["version"])
+        return str(serve_options.arguments(worker(path, *sets), path, ())["version"])
 
     assert version() == version("ray={min_replicas: 3, cpus: 0.5}") == version("drain=9s")
     assert version() != version("models.small.instances=2")
@@ -96,7 +96,7 @@ def test_only_what_a_running_replica_cannot_take_over_makes_a_new_version_of_it(
 def test_a_password_on_the_command_line_is_not_written_into_the_file(path: Path) -> None:
     sets = ("store.url=postgresql+psycopg://someone:other@db/records",)
     with pytest.raises(ConfigError, match="password") as caught:
-        serving.serve_file(worker(path, *sets), path, sets)
+        serve_options.serve_file(worker(path, *sets), path, sets)
     assert "other" not in str(caught.value)
 
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_kept_behind_serve_is_refused_in_words(
     path: Path, sets: tuple[str, ...], words: str
 ) -> None:
     with pytest.raises(ConfigError, match=words):
-        serving.must_fit(worker(path, *sets))
+        serve_options.must_fit(worker(path, *sets))
 
 
 @pytest.mark.parametrize(
@@ -134,15 +134,16 @@ def test_a_file_that_says_what_cannot_be_is_refused_in_words(
 
 
 def test_replicas_that_have_no_place_are_told_before_anybody_waits_for_them(path: Path) -> None:
-    assert serving.too_many(worker(path), 7.0) == ""
-    assert "2 replicas of 7 cores" in serving.too_many(worker(path, "ray.min_replicas=2"), 8.0)
+    assert serve_options.too_many(worker(path), 7.0) == ""
+    assert "2 replicas need 7 cores each" in serve_options.too_many(worker(path, "ray.min_replicas=2"), 8.0)
+    assert "1 replica needs 14 cores" in serve_options.too_many(worker(path, "processes=2"), 13.0)
 
 
 def test_the_ingress_of_a_serve_that_runs_already_is_ours_or_named(path: Path) -> None:
     config = worker(path)
-    assert serving.not_our_ingress(config, port=20443, servicers=[serving.SERVICER]) == ""
-    assert "port 9000, other" in serving.not_our_ingress(config, port=9000, servicers=["other"])
-    assert "no gRPC at all" in serving.not_our_ingress(config, port=20443, servicers=[])
+    assert serve_options.not_our_ingress(config, port=20443, servicers=[serve_options.SERVICER]) == ""
+    assert "port 9000, other" in serve_options.not_our_ingress(config, port=9000, servicers=["other"])
+    assert "no gRPC at all" in serve_options.not_our_ingress(config, port=20443, servicers=[])
 
 
 def test_options_of_an_engine_without_one_are_refused(path: Path) -> None:

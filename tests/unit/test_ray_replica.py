@@ -4,8 +4,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 
 from cloud.deploy.replica import Replica
@@ -16,6 +14,7 @@ from protos.wire.live import Reject, Result
 from protos.wire.session import Error, Hello, Lane, RejectReason, Welcome
 from tests.support.agents import HELLO, GrpcSpeaker, agent, frame
 from tests.support.eventually import eventually
+from tests.support.grey_picture import grey_picture
 from tests.support.hosted import host
 from tests.support.link_house import BATCH
 
@@ -53,15 +52,9 @@ def house(root: Path, *sets: str) -> Iterator[tuple[House, str]]:
             made.replica.end()
 
 
-def jpeg() -> bytes:
-    done, data = cv2.imencode(".jpg", np.full((48, 64, 3), 90, np.uint8))
-    assert done
-    return data.tobytes()
-
-
 def test_both_lanes_are_served_and_what_came_is_kept(tmp_path: Path) -> None:
     with house(tmp_path) as (made, address), agent(address) as gateway:
-        gateway.send(HELLO, *frame(1, jpeg()))
+        gateway.send(HELLO, *frame(1, grey_picture()))
         welcome = gateway.until(Welcome)
         assert welcome.store_id == made.replica.store_fields()["store_id"]
         assert gateway.until(Result).seq == 1
@@ -82,11 +75,11 @@ def test_both_lanes_are_served_and_what_came_is_kept(tmp_path: Path) -> None:
 
 def test_told_to_end_it_finishes_what_it_has_and_ends_its_streams(tmp_path: Path) -> None:
     with house(tmp_path) as (made, address), agent(address) as gateway:
-        gateway.send(HELLO, *frame(1, jpeg()))
+        gateway.send(HELLO, *frame(1, grey_picture()))
         gateway.until(Welcome)
         made.told = True
         eventually(lambda: made.replica.not_ready() == ["draining"], what="its last frame")
-        gateway.send(*frame(2, jpeg()))
+        gateway.send(*frame(2, grey_picture()))
         assert gateway.until(Reject).reason is RejectReason.DRAINING
         assert gateway.until(Result).seq == 1
         assert gateway.until(Ack).records[0].last == 1

@@ -1,5 +1,6 @@
 """The worker file: its defaults, what is refused and with which words."""
 
+from dataclasses import replace
 from typing import Any
 
 import psutil
@@ -8,7 +9,7 @@ import pytest
 from cloud.config import WorkerConfig, load_worker
 from cloud.engine.of_worker import engines_of
 from cloud.engine.recipe import Recipe
-from cloud.model_specs import model_specs
+from cloud.model_spec import model_specs
 from cloud.thread_plan import thread_plan
 from pipelines.errors import ConfigError
 from tests.support.models import write_yunet
@@ -150,17 +151,22 @@ def test_every_setting_of_an_engine_reaches_it(worker, monkeypatch):
     monkeypatch.setattr(
         "cloud.engine.of_worker.Engines", lambda recipes, **more: seen.update(more, recipes=recipes)
     )
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
     text = WORKER.replace("{kind: synthetic}}", "{kind: synthetic, delay: 3ms}, instances: 3, warm_up: 0}")
     config = worker(
-        "processes=4", "engine={hang_after: 1s, start_within: 5s}", "limits.pixels=10000000", text=text
+        "processes=4",
+        "threads=8",
+        "engine={hang_after: 1s, start_within: 5s}",
+        "limits.pixels=10000000",
+        text=text,
     )
-    engines_of(config, thread_plan(config).threads)
+    engines_of(config, thread_plan(config))
     (recipe,) = seen["recipes"]
     assert (recipe.model, recipe.instances, recipe.warm_up) == ("rehearsal", 3, False)
     assert recipe.settings["delay"] == "3ms"
     assert (seen["processes"], seen["hang_after_us"], seen["start_within_us"]) == (4, 1_000_000, 5_000_000)
     assert (seen["threads"], seen["memory_bytes"]) == (2, 30_000_000)
+    engines_of(config, replace(thread_plan(config), budget=3))
+    assert seen["threads"] == 1, "an engine has one at least"
 
 
 def test_engines_share_the_threads_of_the_worker(worker, tmp_path):
@@ -182,7 +188,7 @@ def test_the_threads_of_a_run_reach_the_model_in_its_engine(worker, tmp_path):
 
 
 def test_a_worker_without_engines_makes_none(worker):
-    assert engines_of(worker(), {}) is None
+    assert engines_of(worker(), thread_plan(worker())) is None
 
 
 def test_threads_are_shared_out_unless_the_file_says_how_many(worker, tmp_path):

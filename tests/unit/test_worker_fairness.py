@@ -8,7 +8,8 @@ import pytest
 
 from cloud.scheduling.batch_rule import BatchRule
 from protos.wire.session import RejectReason
-from tests.support.worker_load import MS, WorkerLoad, jain
+from tests.support.jain import jain
+from tests.support.worker_load import MS, WorkerLoad
 
 BUDGETS = (50 * MS, 300 * MS)
 
@@ -70,8 +71,8 @@ def loaded(agents: int, instances: int, most: int, rate: float) -> WorkerLoad:
 
 
 def test_the_wait_that_is_forecast_is_the_one_that_is_met() -> None:
-    """Median error at most 20 % over all loads and 25 % in each, while frames with nearer deadlines and agents that were
-    idle go on coming."""
+    """Median error at most 20 % over all loads and 25 % in each, while frames with nearer deadlines and agents that
+    were idle go on coming."""
     errors = []
     for shape in SHAPES:
         for rate in RATES:

@@ -1,6 +1,6 @@
 """What a worker shows Prometheus: names that say their units, each documented, times in buckets, a queue that ages."""
 
-from cloud.engine.of_worker import show_engines
+from cloud.engine.metrics import show_engines
 from cloud.engine.seat import Condition, EngineState
 from cloud.keeping import Keeping
 from cloud.limits import ServiceLimits

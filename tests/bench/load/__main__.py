@@ -1,8 +1,8 @@
 """One worker under the load of 1 to 64 agents: goodput beyond capacity, how soon a reject is said, who gets how much.
 
-`nearfar cloud` on a core of its own and agents on the others, real links on loopback, frames of 30 kB with a deadline of
-100 ms. Its detector is a timer of 5 ms without CPU: capacity is what the same detector gives in a bare loop on the same
-core, measured in turn with each run. The generator is open-loop: it does not wait for answers, and a frame's
+`nearfar cloud` on a core of its own and agents on the others, real links on loopback, frames of 30 kB with a deadline
+of 100 ms. Its detector is a timer of 5 ms without CPU: capacity is what the same detector gives in a bare loop on the
+same core, measured in turn with each run. The generator is open-loop: it does not wait for answers, and a frame's
 deadline counts from the moment it was due.
 """
 
@@ -19,6 +19,7 @@ from tests.bench.load.arrivals import ARRIVALS, poisson
 from tests.bench.load.fleet import Drive, LoadAgent, drive, fleet, keep_busy
 from tests.bench.load.worker import SERVICE_MS, WorkerUnderLoad, bare_rate, quantile_ms, stub_worker
 from tests.bench.report import Report, run, summary_ms
+from tests.support.jain import jain
 
 KINDS = ("zmq", "grpc")
 NOMINAL = 1000 / SERVICE_MS
@@ -34,7 +35,8 @@ GOODPUT, REJECT_MS, JAIN, COST = 0.90, 5.0, 0.95, 1.2
 class Plan:
     """How much is measured: interleaved pairs, seconds of each run, sizes of the fleet.
 
-    `fair_s`: an agent's share is a count, whose own chance spreads the shares: 50 answers each cost the index .02. `settle_s`: before CPU is measured.
+    `fair_s`: an agent's share is a count, whose own chance spreads the shares: 50 answers each cost the index .02.
+    `settle_s`: before CPU is measured.
     """
 
     pairs: int
@@ -47,12 +49,6 @@ class Plan:
 
 FULL = Plan(pairs=9, seconds=2.0, fair_s=12.0, settle_s=6.0, fleets=(1, 8, 64))
 QUICK = Plan(pairs=3, seconds=0.8, fair_s=4.0, settle_s=2.5, fleets=(8,), loads=(SUSTAINED,))
-
-
-def jain(shares: Sequence[float]) -> float:
-    """Jain's index (Jain, Chiu and Hawe 1984): 1 when all have the same, 1/n when one has everything."""
-    squares = sum(share * share for share in shares)
-    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
 
 
 def median(values: Sequence[float]) -> float:
@@ -88,7 +84,8 @@ def equal(agents: Sequence[LoadAgent], load: float) -> list[float]:
 
 
 def overload(worker: WorkerUnderLoad, plan: Plan) -> dict[str, Any]:
-    """Goodput at `OVERLOAD` over the bare loop's rate beside it, by the number of agents; and the worker's own rejects."""
+    """Goodput at `OVERLOAD` over the bare loop's rate beside it, by the number of agents; and the worker's own
+    rejects."""
     out: dict[str, Any] = {}
     for count in plan.fleets:
         ratios, last = [], None

@@ -27,9 +27,8 @@ def bursty(rate: float, dice: random.Random) -> Iterator[float]:
     left_s = dice.expovariate(1 / ON_S)
     while True:
         gap_s = dice.expovariate(PEAK * rate)
-        while (
-            gap_s > left_s
-        ):  # the phase ends first: memoryless, so what is left of the gap waits for the next one
+        # Where the phase ends first, what is left of the gap waits for the next one: it has no memory.
+        while gap_s > left_s:
             gap_s -= left_s
             quiet_s += left_s + dice.expovariate(1 / (ON_S * (PEAK - 1)))
             left_s = dice.expovariate(1 / ON_S)

@@ -158,7 +158,8 @@ def fleet(url: str, count: int, *, greedy: bool = False, called: str = "agent") 
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """What a run of frames came to: `tallies` in the order of the agents, how late the generator was, and for how long."""
+    """What a run of frames came to: `tallies` in the order of the agents, how late the generator was, and for how
+    long."""
 
     tallies: list[Tally]
     late_us: list[int]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.support.exposition import read_samples
 from tests.support.rig import Process
 
 SERVICE_MS = 5
@@ -67,9 +68,7 @@ class WorkerUnderLoad:
     def samples(self) -> Samples:
         """`name{labels}` → value."""
         with urllib.request.urlopen(self._metrics, timeout=10) as page:  # noqa: S310 - our own worker's
-            lines = page.read().decode().splitlines()
-        pairs = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
-        return {name: float(value) for name, _, value in pairs}
+            return read_samples(page.read().decode())
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
     python -m tests.bench.scenarios.cached_worker --cache FILE --link zmq --address 0.0.0.0:7440 --state DIR
 
-`--service-ms` scales what was measured to that median. SIGUSR1 makes it three times as slow, SIGUSR2 as quick as before. At its end `counts.json` in DIR says how many
-payloads it knew; one it does not know is rejected, so that it shows.
+`--service-ms` scales what was measured to that median. SIGUSR1 makes it three times as slow, SIGUSR2 as quick as
+before. At its end `counts.json` in DIR says how many payloads it knew; one it does not know is rejected, so that it
+shows.
 """
 
 import argparse

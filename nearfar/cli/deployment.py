@@ -1,4 +1,4 @@
-"""`nearfar cloud --deploy ENGINE`: its options, the file of `serve deploy`, and the run in the foreground."""
+"""`nearfar cloud --deploy KIND`: its options, the file of `serve deploy`, and the run in the foreground."""
 
 import sys
 import threading
@@ -35,11 +35,11 @@ write_config = click.option(
 _PATIENCE_S = 5.0
 
 
-def must_agree(engine: str | None, *, ray_address: str, write_config: Path | None) -> None:
-    """Options that mean nothing without another one are not passed over in silence; the environment may say what it likes."""
+def must_agree(kind: str | None, *, ray_address: str, write_config: Path | None) -> None:
+    """Options that mean nothing without another one are refused; the environment may say what it likes."""
     context = click.get_current_context()
     typed = context.get_parameter_source("ray_address") is click.core.ParameterSource.COMMANDLINE
-    if engine is None and (write_config is not None or (ray_address and typed)):
+    if kind is None and (write_config is not None or (ray_address and typed)):
         raise click.UsageError("--ray-address and --write-config belong to --deploy ray")
 
 
@@ -48,7 +48,7 @@ def write(worker: Path | None, overrides: Sequence[str], where: Path) -> None:
     import yaml  # noqa: PLC0415 - only here
 
     from cloud.config import load_worker  # noqa: PLC0415 - seconds of imports that help does not need
-    from cloud.deploy.serving import serve_file  # noqa: PLC0415
+    from cloud.deploy.serve_options import serve_file  # noqa: PLC0415
 
     config = load_worker(worker, overrides)
     assert worker is not None  # noqa: S101 - load_worker refuses to go without
@@ -61,7 +61,7 @@ def write(worker: Path | None, overrides: Sequence[str], where: Path) -> None:
 
 
 def run(
-    engine: str,
+    kind: str,
     config: "WorkerConfig",
     *,
     worker: Path | None,
@@ -72,7 +72,7 @@ def run(
     """Deploy, say that it is ready, and take it down again once `stop` is set."""
     from nearfar.http import serving  # noqa: PLC0415
 
-    running = DEPLOYMENTS[engine].resolve()(config, worker=worker, overrides=overrides, address=address)
+    running = DEPLOYMENTS[kind].resolve()(config, worker=worker, overrides=overrides, address=address)
     with serving(
         config.listen.http,
         key="listen.http.address",

@@ -16,7 +16,7 @@ from pipelines.errors import ConfigError, Problem
 APPLICATION, DEPLOYMENT = "nearfar", "worker"
 ROUTE = "/nearfar"  # without one Serve leads no gRPC call there either
 SERVICER = "cloud.listeners.grpc_servicer:add_lanes"
-BUILDER = "cloud.deploy.ray:application"
+BUILDER = "cloud.deploy.application:application"
 POLICY = "cloud.deploy.scaling:ByBusyness"
 RAY_OWN_PORTS = range(10002, 20000)
 _STREAMS_PER_REPLICA = 2048  # more than a replica takes, so that it says so itself, in words
@@ -75,8 +75,12 @@ def cores_of(config: WorkerConfig) -> float:
         return config.ray.cpus
     if config.threads != AUTO:
         return float(config.threads)
-    models = config.models.values()
-    return float(sum(m.instances * (1 if m.threads == AUTO else int(m.threads)) for m in models))
+    return float(
+        sum(
+            config.instances_of(name) * (1 if model.threads == AUTO else int(model.threads))
+            for name, model in config.models.items()
+        )
+    )
 
 
 def too_many(config: WorkerConfig, cores: float) -> str:
@@ -84,7 +88,8 @@ def too_many(config: WorkerConfig, cores: float) -> str:
     least, each = config.ray.min_replicas, cores_of(config)
     if least * each <= cores:
         return ""
-    return f"{least} replicas of {each:g} cores need more than the {cores:g} there are"
+    need = "replica needs" if least == 1 else "replicas need"
+    return f"{least} {need} {each:g} cores each, more than the {cores:g} there are"
 
 
 def not_our_ingress(config: WorkerConfig, *, port: int, servicers: Sequence[str]) -> str:
