@@ -138,6 +138,13 @@ def test_replicas_that_have_no_place_are_told_before_anybody_waits_for_them(path
     assert "2 replicas of 7 cores" in serving.too_many(worker(path, "ray.min_replicas=2"), 8.0)
 
 
+def test_a_file_of_serve_deploy_that_cannot_be_written_is_told_in_words(path: Path, tmp_path: Path) -> None:
+    where = tmp_path / "none" / "serve.yaml"
+    told = CliRunner().invoke(nearfar, ["cloud", str(path), "--deploy", "ray", "--write-config", str(where)])
+    assert isinstance(told.exception, ConfigError)
+    assert str(told.exception) == f"cannot write {where}: No such file or directory"
+
+
 def test_the_ingress_of_a_serve_that_runs_already_is_ours_or_named(path: Path) -> None:
     config = worker(path)
     assert serving.not_our_ingress(config, port=20443, servicers=[serving.SERVICER]) == ""
