@@ -101,7 +101,10 @@ def test_an_engine_that_cannot_even_be_started_is_told_with_the_reason(monkeypat
 
     monkeypatch.setattr("cloud.engine.process._spawn", none)
     with engines() as made:
-        with pytest.raises(Fatal, match=r"engine 0 cannot be started.*Resource temporarily unavailable"):
+        with pytest.raises(
+            Fatal,
+            match=r"engine 0 cannot be started.*Resource temporarily unavailable: raise its limit of processes",
+        ):
             made.build("synthetic")
         monkeypatch.undo()
         eventually(lambda: not made.trouble(), WITHIN_S)
