@@ -6,7 +6,7 @@ seen only when they run at once. Pictures are empty, and decoding comes on top.
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,18 +56,25 @@ class ModelCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostTable:
+    """`processes`: engine processes, each with all instances; 0 = none. They are measured as threads of this process."""
+
     plan: ThreadPlan
     models: Sequence[ModelCost]
+    processes: int = 0
 
 
 def measure(config: WorkerConfig, *, clock_us: Callable[[], int]) -> CostTable:
     """Build every model, one after the other. Raises what building and warming up raise."""
     plan = thread_plan(config)
-    costs = [_cost(spec, plan.threads[spec.name], clock_us) for spec in model_specs(config, plan)]
-    return CostTable(plan=plan, models=costs)
+    each = max(1, config.processes)
+    costs = [
+        _cost(replace(spec, instances=spec.instances * each), plan.threads[spec.name], each, clock_us)
+        for spec in model_specs(config, plan)
+    ]
+    return CostTable(plan=plan, models=costs, processes=config.processes)
 
 
-def _cost(spec: ModelSpec, threads: int, clock_us: Callable[[], int]) -> ModelCost:
+def _cost(spec: ModelSpec, threads: int, processes: int, clock_us: Callable[[], int]) -> ModelCost:
     detectors = [checked(spec) for _ in range(spec.instances)]
     most = detectors[0].max_batch if isinstance(detectors[0], BatchDetector) else 1
     tried = max(spec.batch.max, min(most, _MOST_TRIED))
@@ -86,7 +93,7 @@ def _cost(spec: ModelSpec, threads: int, clock_us: Callable[[], int]) -> ModelCo
         batch=spec.batch,
         cells=cells,
         queue_frames=queue_bound(cells, spec.batch, instances=spec.instances),
-        advice=advice(cells, spec.batch, instances=spec.instances),
+        advice=advice(cells, spec.batch, instances=spec.instances, processes=processes),
     )
 
 
@@ -150,8 +157,9 @@ def queue_bound(cells: Sequence[Cell], batch: BatchRule, *, instances: int) -> i
     return waiting
 
 
-def advice(cells: Sequence[Cell], batch: BatchRule, *, instances: int) -> str:
-    """The cell that carries most within half the budget, if that is clearly more than what the file says."""
+def advice(cells: Sequence[Cell], batch: BatchRule, *, instances: int, processes: int = 1) -> str:
+    """The cell that carries most within half the budget, if that is clearly more than what the file says: `instances` in
+    all `processes` together."""
     said = next(c for c in cells if (c.instances, c.batch) == (instances, batch.max))
     good = [cell for cell in cells if cell.run_us <= BUDGET_US // 2]
     best = max(good, key=lambda cell: cell.frames_per_s, default=said)
@@ -159,7 +167,8 @@ def advice(cells: Sequence[Cell], batch: BatchRule, *, instances: int) -> str:
         return ""
     changes = []
     if best.instances != instances:
-        changes.append(f"instances: {best.instances}")
+        what = "instances:" if processes == 1 else "processes × instances ="
+        changes.append(f"{what} {best.instances}")
     if best.batch != batch.max:
         changes.append(f"batch: {{max: {best.batch}}}")
     return (

@@ -8,15 +8,20 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from cloud.backlog import MOST_GIVING_WAY_S
+
 log = logging.getLogger(__name__)
+
+_LONG = 0.9
 
 S = TypeVar("S")
 M = TypeVar("M")
 
 
 class BulkIntake(Generic[S, M]):
-    """`open_batch(sender, batch)` runs on the intake's thread, each after `give_way` returned; at most `most` batches
-    wait. One it fails on is counted by `failed` and hurts no other."""
+    """`open_batch(sender, batch)` runs on the intake's thread, after `give_way` returned; at most `most` batches wait.
+    What came before the end of a `give_way` that took all its time has waited with the first: it is not made to wait
+    again. One it fails on is counted by `failed` and hurts no other."""
 
     def __init__(
         self,
@@ -25,13 +30,15 @@ class BulkIntake(Generic[S, M]):
         give_way: Callable[[], None],
         failed: Callable[[], None],
         most: int = 16,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock_s = clock_s
         self._open = open_batch
         self._give_way = give_way
         self._failed = failed
         self._stopping = False
         self._halted = False
-        self._queue: queue.Queue[tuple[S, M] | None] = queue.Queue(most)
+        self._queue: queue.Queue[tuple[float, S, M] | None] = queue.Queue(most)
         self.thread = threading.Thread(target=self._run, name="nearfar-bulk", daemon=True)
 
     def start(self) -> None:
@@ -42,7 +49,7 @@ class BulkIntake(Generic[S, M]):
         if self._stopping:
             return False
         try:
-            self._queue.put_nowait((sender, batch))
+            self._queue.put_nowait((self._clock_s(), sender, batch))
         except queue.Full:
             return False
         return True
@@ -63,10 +70,16 @@ class BulkIntake(Generic[S, M]):
             self._queue.put_nowait(None)
 
     def _run(self) -> None:
+        waited_s = 0.0
         while (item := self._queue.get()) is not None and not self._halted:
+            came_s, sender, batch = item
             try:
-                self._give_way()
-                self._open(*item)
+                if came_s >= waited_s:
+                    began_s = self._clock_s()
+                    self._give_way()
+                    if self._clock_s() - began_s > _LONG * MOST_GIVING_WAY_S:
+                        waited_s = self._clock_s()
+                self._open(sender, batch)
             except Exception:
                 self._failed()
                 log.exception("a batch could not be opened, and is not acknowledged")

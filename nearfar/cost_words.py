@@ -9,6 +9,10 @@ from pipelines.units import format_duration
 def as_text(table: CostTable) -> str:
     plan = table.plan
     lines = [f"threads: {plan.budget} to share, {plan.decode} of them decode ahead"]
+    if table.processes:
+        lines.append(
+            f"engine processes: {table.processes}, each with every instance; measured here as threads of one process"
+        )
     if plan.warning:
         lines.append(f"warning: {plan.warning}")
     for model in table.models:
@@ -18,6 +22,7 @@ def as_text(table: CostTable) -> str:
 
 def as_data(table: CostTable) -> dict[str, Any]:
     return {
+        "processes": table.processes,
         "threads": {
             "budget": table.plan.budget,
             "decode": table.plan.decode,

@@ -6,6 +6,7 @@ through the models and gives the path as written in the file, the block that own
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
@@ -16,6 +17,7 @@ from pydantic import ValidationError
 
 from pipelines.blocks import Block, MisfitError, Steps
 from pipelines.errors import Problem
+from pipelines.units import duration, format_duration, format_size, size
 
 _WORDS = {
     "string_type": "must be text",
@@ -103,7 +105,7 @@ def locate(model: type[Block], loc: Steps) -> Place:
             annotation = next((b for b in blocks if step in kinds_of(b)), None)
             tag_due = False
             continue
-        if step == "[key]":
+        if step == "[key]" or _is_choice_of_scalars(annotation):
             continue
         path.append(step)
         if blocks:
@@ -114,6 +116,12 @@ def locate(model: type[Block], loc: Steps) -> Place:
             annotation = item_of(annotation, tuple if isinstance(step, int) else dict)
         tag_due = len(blocks_of(annotation)) > 1
     return Place(tuple(path), owner, field, annotation)
+
+
+def _is_choice_of_scalars(annotation: Any) -> bool:
+    """Whether a step below it can only say which of several scalars was tried: `threads: 3`, or `auto`."""
+    options = alternatives(annotation)
+    return len(options) > 1 and not any(blocks_of(o) or get_origin(o) in (dict, tuple) for o in options)
 
 
 def nearest(word: object, words: Iterator[str] | tuple[str, ...]) -> str:
@@ -137,6 +145,10 @@ def _is_echo(fault: Mapping[str, Any], faults: Sequence[Mapping[str, Any]]) -> b
     if fault["type"] == "default_factory_not_called":
         return True
     here = fault["loc"]
+    if fault["type"] == "literal_error" and str(here[-1]).startswith(
+        "literal["
+    ):  # a number or a word: told once
+        return any(other is not fault and other["loc"][:-1] == here[:-1] for other in faults)
     return fault["type"] == "too_short" and any(
         other is not fault and other["loc"][: len(here)] == here for other in faults
     )
@@ -162,15 +174,32 @@ def _explain_one(fault: Mapping[str, Any], place: Place, document: Written) -> I
         if kind in ("too_short", "too_long"):
             bound = "at least" if kind == "too_short" else "at most"
             sentence = f"must have {bound} {context.get('min_length', context.get('max_length'))}"
-        message = sentence or (str(cause) if cause else fault["msg"].replace("Input should", "must"))
+        message = sentence or (str(cause) if cause else _told(fault, document.as_written(place.path, found)))
         if cause and (read := _read_otherwise(found, place, document)):
             message = read  # what the cause says is about a number nobody wrote
+        choices = _choices(place.annotation)
+        if choices:
+            message += f", or {' or '.join(choices)}"
         yield document.problem(
             place.path,
             message + _misread(found, place, document),
             on_key=fault["loc"][-1:] == ("[key]",),
             found=document.as_written(place.path, found),
+            nearest=nearest(found, choices),
         )
+
+
+def _told(fault: Mapping[str, Any], written: str) -> str:
+    """Pydantic's sentence; a bound in the unit of what was written: inside, a duration is µs and a size bytes."""
+    words = str(fault["msg"]).replace("Input should", "must")
+    bound = next((v for k, v in fault.get("ctx", {}).items() if k in ("ge", "gt", "le", "lt")), None)
+    if not isinstance(bound, int):
+        return words
+    for read, say in ((duration, format_duration), (size, format_size)):
+        with suppress(ValueError):
+            read(written)
+            return words.replace(str(bound), say(bound))
+    return words
 
 
 def _unknown_key(place: Place, document: Written) -> Problem:
@@ -224,6 +253,8 @@ def _misread(found: Any, place: Place, document: Written) -> str:
     """What YAML 1.1 made of a bare word or digits where text belongs."""
     options = alternatives(place.annotation)
     if str not in options and not _choices(place.annotation):
+        return ""
+    if int in options and not isinstance(found, bool):  # a number may stand there, if not this one
         return ""
     written = document.as_written(place.path, found)
     if isinstance(found, bool):

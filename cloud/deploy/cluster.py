@@ -6,8 +6,10 @@ taken down. Ray's processes end with the thread that started them, so all of it 
 
 import contextlib
 import logging
+import socket
+import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ log = logging.getLogger(__name__)
 _ASK_WITHIN_S = 5.0
 _ASK_FIRST_WITHIN_S = 30.0
 _STOP_WITHIN_S = 30.0  # beside the drain of the replicas
+_LOOK_S = 0.5
 
 
 class RayCluster:
@@ -49,11 +52,19 @@ class RayCluster:
 
     def stop(self) -> bool:
         """Take the application down, each replica drained; False if Ray could not be told. Safe to call twice."""
-        try:
-            return self._thread.submit(self._stop).result(self._config.drain / 1e6 + _STOP_WITHIN_S)
-        except TimeoutError:
-            log.error("Ray did not take the application down in time")  # noqa: TRY400 - where it waits tells nobody anything
-            return False
+        until_s = time.monotonic() + self._config.drain / 1e6 + _STOP_WITHIN_S
+        stopping = self._thread.submit(self._stop)
+        while not wait([stopping], _LOOK_S).done:
+            if self._joined and self._gcs and not _answers(self._gcs):  # who waits for it would wait for ever
+                log.error(
+                    "Ray ended before its replicas were drained: whoever signals the whole group or service ends Ray's "
+                    "processes, too. Signal this one alone (systemd: KillMode=mixed)"
+                )
+                return False
+            if time.monotonic() > until_s:
+                log.error("Ray did not take the application down in time")
+                return False
+        return stopping.result()
 
     def _join(self) -> None:
         try:
@@ -178,3 +189,15 @@ class RayCluster:
         """What each replica says."""
         handle = self._handle
         return [] if handle is None else list(handle.broadcast(method).results(timeout_s=within_s))
+
+
+def _answers(address: str) -> bool:
+    """Whether anybody listens at HOST:PORT; one that is only slow does."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _ASK_WITHIN_S).close()
+    except ConnectionRefusedError:
+        return False
+    except OSError:
+        return True
+    return True

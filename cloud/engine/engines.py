@@ -19,7 +19,7 @@ from cloud.engine.patience import Patience
 from cloud.engine.process import EngineProcess
 from cloud.engine.recipe import Recipe
 from cloud.engine.seat import Condition, EngineState
-from pipelines.errors import ConfigError, Fatal
+from pipelines.errors import ConfigError, Fatal, NearfarError
 from pipelines.runtime import monotonic_us
 from pipelines.units import format_duration
 
@@ -60,6 +60,7 @@ class Engines:
         self._lock = threading.Lock()
         self._free = _places(recipes, processes)
         self._known: dict[str, str] = {}
+        self._unloaded: dict[_Place, str] = {}
 
     def start(self) -> None:
         """Start every engine; they load side by side."""
@@ -78,10 +79,15 @@ class Engines:
         place = self._claim(model)
         try:
             process = self._keeper.wait_running(place.engine)
-            loaded = self._loaded(process, place.slot, model)
+            try:
+                loaded = self._loaded(process, place.slot, model)
+            except NearfarError as error:
+                self._note(place, "" if process.gone.is_set() else f"cannot load model {model}: {error}")
+                raise
         except BaseException:
             self._give_back(model, place)
             raise
+        self._note(place, "")
         return EngineDetector(
             process=process,
             slot=place.slot,
@@ -100,12 +106,22 @@ class Engines:
         return [state.pid for state in self.states()]
 
     def trouble(self) -> list[str]:
-        """In words, each engine that does not work now. Every model still does while another engine holds it."""
-        return [
-            f"engine {state.engine} {state.words}"
-            for state in self.states()
-            if state.condition is not Condition.READY
-        ]
+        """In words, each engine that does not work now, or not with every model. Every model still does while another
+        engine holds it."""
+        return [f"engine {state.engine} {words}" for state in self.states() if (words := self._words(state))]
+
+    def _words(self, state: EngineState) -> str:
+        with self._lock:  # what keeps a model from being loaded says more than why its engine once ended
+            unloaded = {words for place, words in self._unloaded.items() if place.engine == state.engine}
+        ended = state.condition is Condition.ENDED
+        return state.words if ended or not unloaded else "; ".join(sorted(unloaded))
+
+    def _note(self, place: _Place, words: str) -> None:
+        with self._lock:
+            if words:
+                self._unloaded[place] = words
+            else:
+                self._unloaded.pop(place, None)
 
     def _claim(self, model: str) -> _Place:
         with self._lock:

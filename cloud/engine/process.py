@@ -4,6 +4,7 @@ It inherits the descriptors of its channels and memories and nothing else: no li
 Standard output belongs to the front's ready line, so what a model prints there goes to standard error.
 """
 
+import errno
 import logging
 import os
 import signal
@@ -33,6 +34,13 @@ log = logging.getLogger(__name__)
 
 _CAUSE_WITHIN_S = 0.03
 _END_WITHIN_S = 1.0
+_ADVICE = {
+    errno.EMFILE: ": raise its limit of open files (ulimit -n, LimitNOFILE), or lower processes or instances",
+    errno.ENFILE: ": raise the machine's limit of open files (fs.file-max), or lower processes or instances",
+    errno.ENOMEM: ": give it more memory, or lower processes, instances or limits.pixels",
+    errno.EAGAIN: ": raise its limit of processes (ulimit -u, TasksMax, a container's pids limit), or lower processes",
+    errno.EFBIG: ": raise its limit of file sizes (ulimit -f, LimitFSIZE): pictures are shared in memory that counts as a file",
+}
 
 
 class Slot:
@@ -111,7 +119,8 @@ class EngineProcess:
         except OSError as error:
             for channel in self._channels:
                 channel.close()
-            raise Fatal(f"no engine process could be started: {error.strerror}") from error
+            advice = _ADVICE.get(error.errno or 0, "")
+            raise Fatal(f"no engine process could be started: {error.strerror}{advice}") from error
         finally:
             for line in theirs:
                 line.close()

@@ -62,7 +62,7 @@ class PostgresDatabase:
 
     def fault(self, error: DBAPIError, doing: str) -> NearfarError:
         state: str = getattr(error.orig, "sqlstate", None) or ""
-        words = str(error.orig).strip()
+        words = " ".join(str(error.orig).split())  # libpq says it in lines
         if state.startswith(_BLAMES_VALUES) or (not state and _is_no_value(error)):
             return Rejected(refusal(self.shown, doing, words))
         if state in _IN_THE_WAY:

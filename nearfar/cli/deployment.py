@@ -10,6 +10,7 @@ import click
 
 from cloud.deploy.kinds import DEPLOYMENTS
 from nearfar import bounded, process
+from nearfar.cli.outputs import writing
 
 if TYPE_CHECKING:
     from cloud.config import WorkerConfig
@@ -57,7 +58,8 @@ def write(worker: Path | None, overrides: Sequence[str], where: Path) -> None:
     if str(where) == "-":
         sys.stdout.write(head + text)
     else:
-        where.write_text(head + text)
+        with writing(where):
+            where.write_text(head + text)
 
 
 def run(

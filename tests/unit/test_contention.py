@@ -2,7 +2,7 @@
 
 import pytest
 from sqlalchemy import make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from cloud.store.contention import Contended, in_turn
 from pipelines.errors import ConfigError, Retryable
@@ -59,3 +59,11 @@ def test_a_transaction_that_is_always_in_the_way_is_an_error_for_now() -> None:
     with pytest.raises(Retryable, match="deadlock"):
         in_turn(transaction)
     assert len(tries) == 4
+
+
+def test_what_a_server_says_in_several_lines_is_one_line() -> None:
+    database = PostgresDatabase(make_url("postgresql+psycopg://nearfar@127.0.0.1/none"), read_only=False)
+    lost = OperationalError("SELECT", {}, Exception("server closed the connection\n\tThis probably means\n"))
+    assert str(database.fault(lost, "write")).endswith(
+        "cannot write: server closed the connection This probably means"
+    )

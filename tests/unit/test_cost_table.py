@@ -55,6 +55,17 @@ def test_the_table_has_every_size_on_every_number_of_instances_and_what_was_deci
     assert not (worker.parent / "state").exists(), "nothing is served, so nothing is kept"
 
 
+def test_engine_processes_multiply_the_instances_that_are_measured_and_decided(
+    worker: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloud.cost_table._CELL_US", 20_000)
+    assert run(["cloud", str(worker), "--explain", "--processes", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "engine processes: 2" in said
+    assert "decided: 4 × 1 threads, runs of up to 4 frames" in said
+    assert "decided: 2 × 1 threads, each frame runs alone" in said
+
+
 def test_as_json_it_has_the_same_numbers(
     worker: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +90,13 @@ def test_a_batch_the_model_cannot_run_is_refused_in_words(
 ) -> None:
     assert run(["cloud", str(worker), "--explain", "--set", "models.quick.batch.max=65"]) == 2
     assert "models.quick.batch.max" in capsys.readouterr().err
+
+
+def test_what_would_carry_more_in_engine_processes_is_told_for_all_of_them_together() -> None:
+    cells = [cell(1, 1, 10), cell(2, 1, 10), cell(4, 1, 40)]
+    assert advice(cells, BatchRule(), instances=4, processes=2).startswith(
+        "processes × instances = 2 would carry 2.00"
+    )
 
 
 def test_as_many_frames_may_wait_as_are_done_within_the_budget() -> None:

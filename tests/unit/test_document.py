@@ -1,7 +1,7 @@
 """A problem in a file names its line, what was found, what is allowed and the nearest word."""
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 from pydantic import Field
@@ -19,6 +19,8 @@ class Leaf(Block):
     count: int = 0
     path: FilePath | None = None
     model: InputFile | None = None
+    size: Annotated[int, Field(ge=1, le=9)] | Literal["auto"] = "auto"
+    pause: Duration | None = Field(None, ge=100_000)
 
     not_built: ClassVar = {"tls": "TLS is not built yet", "mode=turbo": "turbo is not built yet"}
 
@@ -261,3 +263,22 @@ def test_a_password_in_an_override_is_not_repeated():
     with pytest.raises(ConfigError) as raised:
         document("version: 1\n").override(["leves.a=grpc://gw:s3cret@h:1"], Tree)
     assert "s3cret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "message", "nearest"),
+    [
+        ("0", "must be greater than or equal to 1, or auto", ""),
+        ("atuo", "must be a whole number, or auto", "auto"),
+        ("1.5", "must be a whole number, or auto", ""),
+    ],
+)
+def test_a_number_that_may_also_be_a_word_is_told_once_and_at_its_place(written, message, nearest):
+    problem = only(f"version: 1\nleaves: {{a: {{size: {written}}}}}\n")
+    assert (problem.path, problem.line, problem.column) == ("leaves.a.size", 2, 20)
+    assert (problem.message, problem.found, problem.nearest) == (message, written, nearest)
+
+
+def test_a_bound_of_a_duration_is_told_with_its_unit():
+    problem = only("version: 1\nleaves: {a: {pause: 0ms}}\n")
+    assert (problem.path, problem.message) == ("leaves.a.pause", "must be greater than or equal to 100ms")

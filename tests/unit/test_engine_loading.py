@@ -47,6 +47,24 @@ def test_another_file_in_the_place_of_the_model_is_not_taken_until_it_is_put_bac
         assert len(made.build("m").detect(picture())) == 1
 
 
+def test_a_model_that_cannot_be_loaded_again_is_told_as_the_trouble_of_its_engine_until_it_can(tmp_path):
+    file = tmp_path / "model"
+    file.write_text("one")
+    with engines(Recipe(model="m", maker=MAKER, settings={"file": str(file)})) as made:
+        detector = made.build("m")
+        eventually(lambda: not made.trouble(), WITHIN_S)
+        file.write_text("two")
+        with pytest.raises(Fatal):
+            detector.detect(picture(BREAK))
+        with pytest.raises(ConfigError):
+            made.build("m")
+        (words,) = made.trouble()
+        assert words.startswith("engine 0 cannot load model m: models.m: the file has sha256")
+        file.write_text("one")
+        made.build("m")
+        assert made.trouble() == []
+
+
 def test_an_engine_that_crashes_while_it_loads_is_told_and_tried_again_ever_later(tmp_path):
     file = tmp_path / "cursed"
     file.touch()
@@ -83,7 +101,10 @@ def test_an_engine_that_cannot_even_be_started_is_told_with_the_reason(monkeypat
 
     monkeypatch.setattr("cloud.engine.process._spawn", none)
     with engines() as made:
-        with pytest.raises(Fatal, match=r"engine 0 cannot be started.*Resource temporarily unavailable"):
+        with pytest.raises(
+            Fatal,
+            match=r"engine 0 cannot be started.*Resource temporarily unavailable: raise its limit of processes",
+        ):
             made.build("synthetic")
         monkeypatch.undo()
         eventually(lambda: not made.trouble(), WITHIN_S)

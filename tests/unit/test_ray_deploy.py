@@ -1,5 +1,7 @@
 """What is decided about a worker on Ray without a Ray: its file, its refusals, its scaling, its metrics."""
 
+import socket
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cloud.config import WorkerConfig, load_worker
 from cloud.deploy import serve_options
 from cloud.deploy.busyness import Busyness
+from cloud.deploy.cluster import RayCluster
 from cloud.deploy.exposition import together
 from cloud.deploy.kinds import DEPLOYMENTS
 from cloud.deploy.scaling import BUSY, ByBusyness
@@ -139,11 +142,36 @@ def test_replicas_that_have_no_place_are_told_before_anybody_waits_for_them(path
     assert "1 replica needs 14 cores" in serve_options.too_many(worker(path, "processes=2"), 13.0)
 
 
+def test_a_file_of_serve_deploy_that_cannot_be_written_is_told_in_words(path: Path, tmp_path: Path) -> None:
+    where = tmp_path / "none" / "serve.yaml"
+    told = CliRunner().invoke(nearfar, ["cloud", str(path), "--deploy", "ray", "--write-config", str(where)])
+    assert isinstance(told.exception, ConfigError)
+    assert str(told.exception) == f"cannot write {where}: No such file or directory"
+
+
 def test_the_ingress_of_a_serve_that_runs_already_is_ours_or_named(path: Path) -> None:
     config = worker(path)
     assert serve_options.not_our_ingress(config, port=20443, servicers=[serve_options.SERVICER]) == ""
     assert "port 9000, other" in serve_options.not_our_ingress(config, port=9000, servicers=["other"])
     assert "no gRPC at all" in serve_options.not_our_ingress(config, port=20443, servicers=[])
+
+
+def test_a_ray_that_ended_in_the_same_breath_is_not_waited_for_and_the_cause_is_told(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    cluster = RayCluster(worker(path), worker=path, overrides=(), address="")
+    over = threading.Event()
+    monkeypatch.setattr(cluster, "_joined", True)
+    monkeypatch.setattr(cluster, "_gcs", f"127.0.0.1:{port}")
+    monkeypatch.setattr(cluster, "_stop", over.wait)
+    try:
+        assert not cluster.stop()
+        assert "KillMode=mixed" in caplog.text
+    finally:
+        over.set()
+        cluster._thread.shutdown()
 
 
 def test_options_of_an_engine_without_one_are_refused(path: Path) -> None:
