@@ -25,7 +25,7 @@ from cloud.live_payloads import LivePayloads
 from cloud.metrics import WorkerMetrics
 from cloud.models import ModelHost, ModelSpec
 from cloud.reception import Reception
-from cloud.replies import far_record, reject_of, result_of
+from cloud.replies import FarRecord, reject_of, result_of
 from cloud.scheduling.admission import PayloadLimits
 from cloud.scheduling.credits import Credits
 from cloud.session import WorkerSession
@@ -238,7 +238,7 @@ class Service:
         result = result_of(job, outcome, now_us=now_us, load=self.backlog.load(job.model, now_us))
         self._reply(job, result)  # whatever else is to be done about the frame is done behind its reply
         self.metrics.answered(job, now_us, detect_us=outcome.detect_us)
-        self.writer.submit(Entry(far=[far_record(job, result)], to=job.origin, submitted_us=now_us))
+        self.writer.submit(Entry(far=FarRecord(job, result), to=job.origin, submitted_us=now_us))
         if self._live_payloads is not None:
             self._live_payloads.offer(job, result.detections, now_us=now_us)
 

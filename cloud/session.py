@@ -90,6 +90,15 @@ class WorkerSession:
         self._name, self.hello, self.model = hello.agent, hello, model
 
     def receive(self, message: ToWorker, arrived_us: int) -> None:
+        hello = self.hello
+        if hello is not None and isinstance(message, live.FrameBody):
+            self._body(message, arrived_us)
+        elif hello is not None and isinstance(message, live.FrameHead):
+            self._head(message, hello, arrived_us)
+        else:
+            self._receive_other(message, arrived_us)
+
+    def _receive_other(self, message: ToWorker, arrived_us: int) -> None:
         if isinstance(message, Hello):
             if self.hello and (self.hello.agent, self.hello.run) != (message.agent, message.run):
                 self.error(
@@ -129,10 +138,6 @@ class WorkerSession:
 
     def _serve(self, message: ToWorker, hello: Hello, arrived_us: int) -> None:
         match message:
-            case live.FrameHead():
-                self._head(message, hello, arrived_us)
-            case live.FrameBody():
-                self._body(message, arrived_us)
             case live.Cancel():
                 self._cancel(message)
             case session.Ping():

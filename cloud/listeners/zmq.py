@@ -164,46 +164,50 @@ class ZmqListener:
     def _turn(self, poll: select.poll, *, more: bool) -> bool:
         """Wait for something (unless `more` waits already), and do it; whether more waits."""
         wait_ms = 0 if more else _CONGESTED_POLL_MS if self._congested else _IDLE_POLL_MS
-        if any(fd == self._wake_fd for fd, _ in poll.poll(wait_ms)):
+        news = poll.poll(wait_ms)
+        woken = any(fd == self._wake_fd for fd, _ in news)
+        if woken:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wake_fd)
         self._flush()  # replies go out before more work comes in
-        more = self._receive()
+        more = self._receive(surely=bool(news) and not woken)
         self._forget_silent(self._clock_us())
         return more
 
-    def _receive(self) -> bool:
-        """Take up to a turn's worth of messages; whether more may wait.
+    def _receive(self, *, surely: bool) -> bool:
+        """Take up to a turn's worth of messages; whether more may wait. `surely`: the descriptor has just told of one.
 
-        Whether another one waits is asked before this one is handled: what it wakes needs the interpreter, and this
-        thread then goes straight back to waiting without it.
+        A body is nearly always there when its head has been served, so each is asked for before the next wait.
         """
         for _ in range(_MESSAGES_PER_TURN):
             with self._socket_lock:
-                if not self._has_message():
+                if not surely and not self._has_message():
                     return False
-                frames = self._take_message()
-                more = self._has_message()
-            self._handle(frames, self._clock_us())
-            if not more:
-                return False
+                surely = False
+                try:
+                    message = self._take_message()
+                except zmq.Again:  # the descriptor told of something else
+                    return False
+            self._handle(*message, self._clock_us())
         return True
 
     def _has_message(self) -> bool:
         """Under the socket's lock. Asking costs less than the exception of a receive in vain."""
         return bool(int(self._router.getsockopt(_EVENTS)) & _POLLIN)
 
-    def _take_message(self) -> list[zmq.Frame]:
-        """Under the socket's lock. A frame knows whether one follows; `recv_multipart` asks the socket each time."""
-        frame = self._router.recv(_NOW, copy=False)
-        frames = [frame]
+    def _take_message(self) -> tuple[bytes, list[Buffer]]:
+        """Under the socket's lock: who sent the next message, and its parts. A frame knows whether one follows;
+        `recv_multipart` asks the socket each time. The sender is always followed."""
+        receive = self._router.recv
+        sender = receive(_NOW)
+        frame = receive(_NOW, copy=False)
+        parts: list[Buffer] = [frame.buffer]
         while frame.more:
-            frame = self._router.recv(_NOW, copy=False)
-            frames.append(frame)
-        return frames
+            frame = receive(_NOW, copy=False)
+            parts.append(frame.buffer)
+        return sender, parts
 
-    def _handle(self, frames: Sequence[zmq.Frame], arrived_us: int) -> None:
-        routing_id = frames[0].bytes
+    def _handle(self, routing_id: bytes, parts: Sequence[Buffer], arrived_us: int) -> None:
         peer = self._peers.get(routing_id)
         if peer is None:
             if len(self._peers) >= self._max_peers:
@@ -215,7 +219,6 @@ class ZmqListener:
         peer.heard_us = arrived_us
         session = peer.session
         assert session is not None  # noqa: S101 - set where the peer is made
-        parts: list[Buffer] = [frame.buffer for frame in frames[1:]]
         try:
             message = unpack_to_worker(parts, agent=session.agent)
         except Rejected as error:

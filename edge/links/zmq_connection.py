@@ -93,21 +93,21 @@ class ZmqConnection:
             news.append(event["event"] == zmq.Event.HANDSHAKE_SUCCEEDED)
         return news
 
-    def receive(self) -> tuple[list[memoryview] | None, bool]:
-        """The parts of the next message, None when none waits; and whether another one waits behind it.
-
-        That is asked before the message is delivered: whoever it wakes needs the interpreter, and the link's thread
-        then goes straight back to waiting without it.
-        """
+    def receive(self, *, surely: bool) -> list[memoryview] | None:
+        """The parts of the next message, None when none waits. `surely`: the descriptor has just told of one."""
         with self._lock:
-            if not self._has_message():
-                return None, False
-            frame = self.dealer.recv(_NOW, copy=False)
+            if not surely and not self._has_message():
+                return None
+            receive = self.dealer.recv
+            try:
+                frame = receive(_NOW, copy=False)
+            except zmq.Again:  # the descriptor told of something else
+                return None
             parts = [frame.buffer]
             while frame.more:  # `recv_multipart` asks the socket instead, which costs more than the message
-                frame = self.dealer.recv(_NOW, copy=False)
+                frame = receive(_NOW, copy=False)
                 parts.append(frame.buffer)
-            return parts, self._has_message()
+            return parts
 
     def control(self, message: ToWorker) -> None:
         """Send a small message, as soon as there is room: the oldest waiting one gives way."""
@@ -118,8 +118,9 @@ class ZmqConnection:
             self._flush()
 
     def flush(self) -> None:
-        with self._lock:
-            self._flush()
+        if self._control:
+            with self._lock:
+                self._flush()
 
     @property
     def waits_to_send(self) -> bool:
@@ -157,17 +158,18 @@ class ZmqConnection:
             self._control.popleft()
 
     def _send(self, parts: multipart.Parts) -> bool:
-        size = sum(len(part) for part in parts)
+        send, size, last = self.dealer.send, 0, parts[-1]
         try:
             for part in parts[:-1]:
-                self.dealer.send(part, _MORE)
-            self.dealer.send(parts[-1], _NOW, copy=size < ZERO_COPY_BYTES)
+                send(part, _MORE)
+                size += len(part)
+            send(last, _NOW, copy=len(last) < ZERO_COPY_BYTES)
         except zmq.Again:
             return False
         except zmq.ZMQError as error:
             self.broken = self.broken or str(error)
             return False
-        self.bytes_sent += size
+        self.bytes_sent += size + len(last)
         return True
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ once on the way out and never on the way in. Damaged or unknown input raises Rej
 
 from pipelines.errors import Rejected
 from protos import inference_pb2 as pb
-from protos.wire import live, messages
+from protos.wire import frames, live, messages
 from protos.wire.fields import BYTES, fields, varint_bytes
 from protos.wire.messages import ToAgent, ToWorker
 from protos.wire.session import Lane
@@ -76,14 +76,8 @@ def _tag(kind: int, size: int) -> bytes:
 
 def _frame_body_head(body: live.FrameBody) -> bytes:
     """A serialised FrameBody up to its data, its last field: protobuf itself would copy that three times."""
-    head = b""
-    if body.stream:
-        head += b"\x08" + varint_bytes(body.stream)
-    if body.seq:
-        head += b"\x10" + varint_bytes(body.seq)
-    if len(body.data):
-        head += b"\x1a" + varint_bytes(len(body.data))
-    return head
+    head, size_bytes = frames.body_header(body), len(body.data)
+    return head + b"\x1a" + varint_bytes(size_bytes) if size_bytes else head
 
 
 def _open(data: bytes) -> tuple[int, memoryview]:

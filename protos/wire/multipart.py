@@ -3,23 +3,24 @@
 from collections.abc import Sequence
 
 from pipelines.errors import Rejected
-from protos.wire import live, messages
+from protos.wire import frames, live, messages
 from protos.wire.messages import ToAgent, ToWorker
 
 Parts = tuple[live.Buffer, ...]
 
+_KINDS = tuple(bytes((kind,)) for kind in range(256))
+
 
 def pack_to_worker(message: ToWorker) -> Parts:
     """Parts to send; the payload is the caller's own buffer, not a copy."""
-    kind = bytes((messages.kind_to_worker(message),))
-    header = messages.encode(message).SerializeToString()
+    kind = _KINDS[messages.kind_to_worker(message)]
     if isinstance(message, live.FrameBody):
-        return kind, header, message.data
-    return kind, header
+        return kind, frames.body_header(message), message.data
+    return kind, messages.encode(message).SerializeToString()
 
 
 def pack_to_agent(message: ToAgent) -> Parts:
-    return bytes((messages.kind_to_agent(message),)), messages.encode(message).SerializeToString()
+    return _KINDS[messages.kind_to_agent(message)], messages.encode(message).SerializeToString()
 
 
 def unpack_to_worker(parts: Sequence[live.Buffer], *, agent: str = "") -> ToWorker:
@@ -40,6 +41,7 @@ def unpack_to_agent(parts: Sequence[live.Buffer], *, agent: str = "") -> ToAgent
 
 
 def _split(parts: Sequence[live.Buffer]) -> tuple[int, live.Buffer, live.Buffer | None]:
-    if not 2 <= len(parts) <= 3 or len(parts[0]) != 1:
-        raise Rejected(f"{len(parts)} parts are not [kind, header, payload?]")
-    return bytes(parts[0])[0], parts[1], parts[2] if len(parts) == 3 else None
+    count = len(parts)
+    if not 2 <= count <= 3 or len(parts[0]) != 1:
+        raise Rejected(f"{count} parts are not [kind, header, payload?]")
+    return parts[0][0], parts[1], parts[2] if count == 3 else None
