@@ -10,7 +10,7 @@ from cloud.hall import Ended, Hall
 from cloud.jobs import EXPIRED, Failed, Job, Stage
 from cloud.ledger import Ledger
 from cloud.scheduling.admission import Refusal
-from cloud.workshop import Workshop
+from cloud.workshop import Lead, Workshop
 from pipelines.result import Load
 from protos.wire.live import Buffer
 from protos.wire.session import RejectReason
@@ -31,8 +31,11 @@ class Backlog:
         with self._hall.lock:
             return self._ledger.admit(job, self._hall.lanes[job.model], draining=self._hall.draining)
 
-    def body(self, job: Job, data: Buffer, arrived_us: int) -> Failed | None:
-        """The body of an admitted head; why the job ended, if it did."""
+    def body(
+        self, job: Job, data: Buffer, arrived_us: int, *, may_lead: bool = False
+    ) -> Failed | Lead | None:
+        """The body of an admitted head: why the job ended, if it did. `may_lead`: the caller would run a frame that
+        nothing is before, and is given it if so."""
         with self._hall.lock:
             if job.stage is not Stage.AWAITING_BODY:
                 return None
@@ -49,8 +52,10 @@ class Backlog:
             job.stage = Stage.QUEUED
             lane = self._hall.lanes[job.model]
             job.ticket = lane.queue.push(job, expiry_us=job.expiry_us, size_bytes=job.size_bytes)
-            self._hall.call(lane)
-            return None
+            lead = self.work.lead(lane, arrived_us) if may_lead else None
+            if lead is None:
+                self._hall.call(lane)
+            return lead
 
     def cancel(self, job: Job) -> bool:
         """End it if its run has not started; a started run finishes and is sent."""

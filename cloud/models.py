@@ -13,7 +13,7 @@ import numpy as np
 
 from cloud.jobs import Detected, Failed, Job
 from cloud.metrics import WorkerMetrics
-from cloud.workshop import Workshop
+from cloud.workshop import EngineBrokeError, Lead, Workshop
 from pipelines.detectors.base import Detector
 from pipelines.errors import ConfigError, Fatal, Rejected
 from pipelines.frame import Picture
@@ -57,13 +57,14 @@ class ModelHost:
         self._max_detections = max_detections
         self._clock_us = clock_us
         self._stop = threading.Event()
+        self._detectors: list[Detector] = []  # by instance
         self.threads: list[threading.Thread] = []
         self.info = ModelInfo(name=spec.name, sha256="", labels=(), input_width_px=0, input_height_px=0)
 
     def start(self) -> None:
         """Build and warm up every instance, then serve. Raises what building raises; ConfigError for a wrong file."""
-        detectors = [self._build() for _ in range(self._spec.instances)]
-        first = detectors[0]
+        self._detectors = [self._build() for _ in range(self._spec.instances)]
+        first = self._detectors[0]
         width_px, height_px = first.input_size
         self.info = ModelInfo(
             name=self._spec.name,
@@ -72,10 +73,10 @@ class ModelHost:
             input_width_px=width_px,
             input_height_px=height_px,
         )
-        for i, detector in enumerate(detectors):
+        for i in range(self._spec.instances):
             thread = threading.Thread(
                 target=self._run,
-                args=(i, detector),
+                args=(i,),
                 name=f"nearfar-detect-{self._spec.name}-{i}",
                 daemon=True,
             )
@@ -107,7 +108,19 @@ class ModelHost:
         self._work.ready(self._spec.name, change=1, service_us=service_us)
         return detector
 
-    def _run(self, instance: int, detector: Detector) -> None:
+    def run(self, lead: Lead) -> None:
+        """Run a frame, and those that wait behind it, on the caller's thread in the place of an instance that sleeps."""
+        job: Job | None = lead.job
+        while job is not None:
+            broke = False
+            try:
+                broke = self._serve(job, lead.seat.who)
+            except Exception as error:  # noqa: BLE001 - told where it is handled
+                self._unforeseen(job, lead.seat.who, error)
+            finally:
+                job = self._work.led(self._spec.name, lead.seat, broke=broke)
+
+    def _run(self, instance: int) -> None:
         while True:
             job: Job | None = None
             broke = False
@@ -115,22 +128,27 @@ class ModelHost:
                 job = self._work.take(self._spec.name, instance)
                 if job is None:
                     return
-                if job.picture is not None or self._begin(job, instance):
-                    broke = self._detect(job, instance, detector)
-            except Exception as error:
-                log.exception(
-                    "model %s failed on %s, and goes on", self._spec.name, job.id if job else "no frame"
-                )
+                broke = self._serve(job, instance)
+            except EngineBrokeError:
+                broke = True
+            except Exception as error:  # noqa: BLE001 - told where it is handled
                 self._unforeseen(job, instance, error)
             if broke:
                 self._work.ready(self._spec.name, change=-1)
                 rebuilt = self._rebuild()
                 if rebuilt is None:
                     return
-                detector = rebuilt
+                self._detectors[instance] = rebuilt
+
+    def _serve(self, job: Job, instance: int) -> bool:
+        """Decode it if nobody has, and run it; True if the engine broke."""
+        ready = job.picture is not None or self._begin(job, instance)
+        return ready and self._detect(job, instance, self._detectors[instance])
 
     def _unforeseen(self, job: Job | None, instance: int, error: Exception) -> None:
         """A fault of ours: it costs one frame, never the instance."""
+        which = job.id if job else "no frame"
+        log.error("model %s failed on %s, and goes on", self._spec.name, which, exc_info=error)
         self._metrics.fault("model")
         if job is None:
             return

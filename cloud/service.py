@@ -32,6 +32,7 @@ from cloud.session import WorkerSession
 from cloud.store.writer import Entry, Store, StoreWriter
 from cloud.threads import dead, left_after
 from cloud.uploads import Uploads
+from cloud.workshop import Lead
 from pipelines.codecs.base import Codec, PictureLimits
 from pipelines.result import Load
 from protos.endpoint import Peer
@@ -241,6 +242,10 @@ class Service:
         self.writer.submit(Entry(far=FarRecord(job, result), to=job.origin, submitted_us=now_us))
         if self._live_payloads is not None:
             self._live_payloads.offer(job, result.detections, now_us=now_us)
+
+    def run(self, lead: Lead) -> None:
+        """Run a frame on the caller's thread; returns when it is answered."""
+        self._hosts[lead.job.model].run(lead)
 
     def count_reject(self, reason: RejectReason) -> None:
         self.metrics.frames.labels("rejected").inc()

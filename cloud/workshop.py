@@ -5,14 +5,32 @@ of a frame that ends here is handed to the hall's `ended`, outside of its lock.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from cloud.hall import Hall
 from cloud.jobs import EXPIRED, STOPPED, Failed, Job, Outcome, Stage
 from cloud.lane import ModelLane
-from cloud.waiting_room import WaitingRoom
+from cloud.waiting_room import Seat, WaitingRoom
 from pipelines.frame import Picture
 
 Found = tuple[list[Job], Job | None]
+
+QUICK_US = 500
+"""Of decoding and detection together, at the 95th percentile."""
+
+
+class EngineBrokeError(Exception):
+    """The engine of this instance broke while somebody else worked with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A frame that the thread which brought it may run, in the place of the instance that sleeps in `seat`. `quick`: it is
+    sooner done than another thread is woken."""
+
+    job: Job
+    seat: Seat
+    quick: bool
 
 
 class Workshop:
@@ -36,7 +54,41 @@ class Workshop:
         One without a picture is still to be decoded by the caller, who then asks `begin`.
         """
         lane = self._hall.lanes[model]
-        return self._wait(lane.idle, lambda: self._next_for_instance(lane, instance))
+        return self._wait(lane.idle, lambda: self._next_for_instance(lane, instance), instance)
+
+    def lead(self, lane: ModelLane, now_us: int) -> Lead | None:
+        """The one frame that waits, for the thread that brought it, if an instance is free; else None. Called under the
+        hall's lock: no thread need be woken for it."""
+        alone = len(lane.queue) == 1 and not lane.decoded and not lane.ahead
+        seat = lane.idle.lend() if alone else None
+        if seat is None:
+            return None
+        expired, job = self._next_for_instance(lane, seat.who, now_us)
+        if job is None:
+            raise RuntimeError(f"{len(expired)} frames expired before they came")
+        return Lead(job, seat, quick=0 < lane.p95_us < QUICK_US)
+
+    def led(self, model: str, seat: Seat, *, broke: bool) -> Job | None:
+        """What was led is over: the next frame, if one waits, else None, and the instance is itself again. It is called if
+        its engine broke."""
+        hall = self._hall
+        with hall.lock:
+            lane = hall.lanes[model]
+            expired: list[Job] = []
+            job: Job | None = None
+            if broke or hall.stopped:
+                seat.mend = broke
+                seat.call()
+            else:
+                expired, job = self._next_for_instance(lane, seat.who)
+                for late in expired:
+                    hall.end(late)
+                if job is None:
+                    lane.idle.take_back(seat)
+                    hall.call(lane)
+        for late in expired:
+            hall.ended(late, EXPIRED)
+        return job
 
     def begin(self, job: Job, instance: int, picture: Picture | Failed, decode_us: int) -> bool:
         """The instance that took it has decoded it: whether it is to be run, now."""
@@ -102,11 +154,11 @@ class Workshop:
         if ends:
             hall.ended(job, failed)
 
-    def _wait(self, room: WaitingRoom, look: Callable[[], Found]) -> Job | None:
+    def _wait(self, room: WaitingRoom, look: Callable[[], Found], who: int = 0) -> Job | None:
         """The job `look` finds, under the lock; until there is one the thread waits in `room`."""
         hall = self._hall
         while True:
-            bell = None
+            seat = None
             with hall.lock:
                 if hall.stopped:
                     return None
@@ -114,16 +166,19 @@ class Workshop:
                 for late in expired:
                     hall.end(late)
                 if job is None and not expired:
-                    bell = room.enter()
+                    seat = room.enter(who)
             for late in expired:
                 hall.ended(late, EXPIRED)
             if job is not None:
                 return job
-            if bell is not None:
-                bell.acquire()
+            if seat is not None:
+                seat.acquire()
+                if seat.mend:
+                    raise EngineBrokeError
 
-    def _next_for_instance(self, lane: ModelLane, instance: int) -> Found:
-        now_us = self._hall.clock_us()
+    def _next_for_instance(self, lane: ModelLane, instance: int, now_us: int | None = None) -> Found:
+        if now_us is None:
+            now_us = self._hall.clock_us()
         expired, job = lane.take(now_us)
         if job is not None:
             lane.working[instance] = job

@@ -1,11 +1,14 @@
 """The three messages of every far frame, domain value ↔ message: head and body up, result down.
 
 Nearly all that crosses are these, while a frame waits: each is made and read here in one place, in as few steps as
-protobuf allows. What does not fit raises Rejected.
+protobuf allows. What does not fit raises Rejected, nothing else.
 """
 
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
+from pipelines.errors import Rejected
 from pipelines.result import PRIORITIES
 from protos import inference_pb2 as pb
 from protos.wire import values
@@ -51,6 +54,30 @@ def head_from(message: Any) -> FrameHead:
         source_height_px=height_px,
         fault=fault or values.source_fault(width_px, height_px),
     )
+
+
+def read_head(data: Buffer) -> FrameHead:
+    try:
+        message = pb.FrameHead.FromString(bytes(data))
+    except DecodeError as error:
+        raise Rejected(f"damaged frame_head: {error}") from error
+    return head_from(message)
+
+
+def read_body(header: Buffer, payload: Buffer) -> FrameBody:
+    try:
+        message = pb.FrameBody.FromString(bytes(header))
+    except DecodeError as error:
+        raise Rejected(f"damaged frame_body: {error}") from error
+    return FrameBody(stream=message.stream, seq=message.seq, data=payload)
+
+
+def read_result(data: Buffer) -> Result:
+    try:
+        message = pb.Result.FromString(bytes(data))
+    except DecodeError as error:
+        raise Rejected(f"damaged result: {error}") from error
+    return result_from(message)
 
 
 def body_header(body: FrameBody) -> bytes:

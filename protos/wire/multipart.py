@@ -3,11 +3,16 @@
 from collections.abc import Sequence
 
 from pipelines.errors import Rejected
+from protos import inference_pb2 as pb
 from protos.wire import frames, live, messages
 from protos.wire.messages import ToAgent, ToWorker
 
 Parts = tuple[live.Buffer, ...]
 
+_FRAME_HEAD = pb.ToWorker.DESCRIPTOR.fields_by_name["frame_head"].number
+_FRAME_BODY = pb.ToWorker.DESCRIPTOR.fields_by_name["frame_body"].number
+_RESULT = pb.ToAgent.DESCRIPTOR.fields_by_name["result"].number
+_SMALL_BYTES = 1 << 10
 _KINDS = tuple(bytes((kind,)) for kind in range(256))
 
 
@@ -26,6 +31,11 @@ def pack_to_agent(message: ToAgent) -> Parts:
 def unpack_to_worker(parts: Sequence[live.Buffer], *, agent: str = "") -> ToWorker:
     """Rejected for anything an agent of this protocol would not send."""
     kind, header, payload = _split(parts)
+    if len(header) <= _SMALL_BYTES:  # nearly always, and one of these two
+        if kind == _FRAME_BODY and payload is not None:
+            return frames.read_body(header, payload)
+        if kind == _FRAME_HEAD and payload is None:
+            return frames.read_head(header)
     message = messages.decode_to_worker(kind, header, payload, agent=agent)
     if (payload is not None) != isinstance(message, live.FrameBody):
         raise Rejected("only a frame's body comes with a payload part")
@@ -37,6 +47,8 @@ def unpack_to_agent(parts: Sequence[live.Buffer], *, agent: str = "") -> ToAgent
     kind, header, payload = _split(parts)
     if payload is not None:
         raise Rejected("no message to an agent has a payload part")
+    if kind == _RESULT:
+        return frames.read_result(header)
     return messages.decode_to_agent(kind, header, agent=agent)
 
 
