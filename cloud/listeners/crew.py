@@ -61,6 +61,11 @@ class Crew:
         with self._lock:
             return list(self._threads)
 
+    @property
+    def resting(self) -> int:
+        with self._lock:
+            return len(self._resting)
+
     def put_on(self, reading: Reading) -> bool:
         """Have another thread read; False if there is none and none can be started: go on yourself."""
         with self._lock:
@@ -80,10 +85,11 @@ class Crew:
             return True
 
     def run(self, run: Run, read_on: Reading) -> bool:
-        """Run a frame on this thread; True if another one has gone on to read meanwhile, and this one is to come home."""
+        """Run a frame on this thread; True if another one has gone on to read meanwhile, and this one is to come back.
+        Raises nothing."""
         if not run.quick:
             put_on = self.put_on(read_on)
-            run()
+            _guarded(run)
             return put_on
         lead = _Lead(read_on)
         with self._lock:
@@ -92,12 +98,10 @@ class Crew:
             watched, self._watched = self._watched, True
         if not watched:
             self._watched = self.put_on(self._watch)
-        try:
-            run()
-        finally:
-            with self._lock:
-                self._leads.discard(lead)
-        return lead.taken_over
+        _guarded(run)
+        with self._lock:
+            self._leads.discard(lead)
+            return lead.taken_over
 
     def _watch(self) -> None:
         """See to it that somebody reads while a quick frame is not so quick."""
@@ -132,10 +136,7 @@ class Crew:
         member = _Member()
         reading: Reading | None = first
         while reading is not None:
-            try:
-                reading()
-            except Exception:
-                log.exception("reading failed in a way nobody foresaw")
+            _guarded(reading)
             reading = self._next(member)
 
     def _next(self, member: _Member) -> Reading | None:
@@ -151,3 +152,11 @@ class Crew:
             with self._lock:
                 self._threads.remove(threading.current_thread())
         return member.reading
+
+
+def _guarded(work: Callable[[], None]) -> None:
+    """What fails here failed in a way nobody foresaw; the thread has others to serve."""
+    try:
+        work()
+    except Exception:
+        log.exception("a listener's thread failed at its work, and goes on")

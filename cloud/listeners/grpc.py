@@ -19,6 +19,7 @@ from typing import Any
 from cloud.listeners.addresses import why_not_bound
 from cloud.listeners.base import STOP_WITHIN_S, ServedEndpoint
 from cloud.listeners.crew import Crew
+from cloud.listeners.grpc_calls import Calls, Unknown
 from cloud.listeners.grpc_health import HealthCalls
 from cloud.listeners.grpc_peer import GrpcPeer, Transmit
 from cloud.threads import dead, left_after
@@ -92,9 +93,9 @@ class GrpcListener:
         server = grpc.server(
             self._pool,
             handlers=[
-                _Calls({path: self._handler(lane) for lane, path in envelope.METHODS.items()}),
-                _Calls(self._health.handlers()),
-                _Unknown(self._refuse),
+                Calls({path: self._handler(lane) for lane, path in envelope.METHODS.items()}),
+                Calls(self._health.handlers()),
+                Unknown(self._refuse),
             ],
             options=(
                 ("grpc.so_reuseport", 0),  # else two workers on one port would share its agents in silence
@@ -281,24 +282,3 @@ class GrpcListener:
         for peer in self._current():
             if now_us - peer.heard_us > self._silent_us:
                 peer.cancel()
-
-
-class _Calls(grpc.GenericRpcHandler):
-    """Methods by path."""
-
-    def __init__(self, handlers: dict[str, Any]) -> None:
-        self._handlers = handlers
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        return self._handlers.get(str(handler_call_details.method))
-
-
-class _Unknown(grpc.GenericRpcHandler):
-    """Asked last: nobody has this method. gRPC answers so; we count."""
-
-    def __init__(self, count: Callable[[], None]) -> None:
-        self._count = count
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> None:
-        log.debug("no such method: %s", handler_call_details.method)
-        self._count()

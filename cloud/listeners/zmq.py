@@ -20,20 +20,18 @@ import zmq
 from cloud.listeners.base import STOP_WITHIN_S
 from cloud.listeners.crew import Crew
 from cloud.listeners.zmq_peer import ZmqPeer
-from cloud.listeners.zmq_router import new_router
+from cloud.listeners.zmq_router import has_message, new_router, take_message
 from cloud.threads import dead, left_after
 from pipelines.errors import ConfigError, NearfarError, Rejected
 from protos.endpoint import Endpoint, Run
 from protos.wire.live import Buffer
-from protos.wire.multipart import Parts, unpack_to_worker
+from protos.wire.multipart import Parts, messages_to_worker
 
 log = logging.getLogger(__name__)
 
 # Plain numbers: for each message, pyzmq's enumerations take as long as the message.
 _NOW = int(zmq.NOBLOCK)
 _MORE = int(zmq.SNDMORE | zmq.NOBLOCK)
-_EVENTS = int(zmq.EVENTS)
-_POLLIN = int(zmq.POLLIN)
 _MESSAGES_PER_TURN = 64
 _CONGESTED_POLL_MS = 5
 _IDLE_POLL_MS = 1000
@@ -100,7 +98,8 @@ class ZmqListener:
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poll.register(router.fileno(), select.POLLIN)
         self._poll.register(self._wake_fd, select.POLLIN)
-        self._crew.put_on(self._read)
+        if not self._crew.put_on(self._read):
+            raise RuntimeError("the system has no thread left to listen with")
 
     def transmit(self, peer: ZmqPeer, parts: Parts) -> bool:
         """Send now, on the caller's thread, or queue behind what waits; False if the peer takes no more."""
@@ -111,7 +110,7 @@ class ZmqListener:
             if len(peer.queue) > 1:
                 return True
             # Sending may have used up the descriptor's word that something came in: then the listener looks.
-            look = not self._send_queued(peer) or self._has_message()
+            look = not self._send_queued(peer) or has_message(self._router)
         if look:
             self._signal()
         return True
@@ -145,7 +144,7 @@ class ZmqListener:
         handed_on = False
         try:
             while not handed_on and not self._stopping.is_set():
-                run: Run | None = None
+                run = None
                 try:
                     run = self._turn()
                 except Exception:
@@ -183,7 +182,7 @@ class ZmqListener:
         self._more = True
         for _ in range(_MESSAGES_PER_TURN):
             with self._socket_lock:
-                message = self._take_message() if surely or self._has_message() else None
+                message = take_message(self._router) if surely or has_message(self._router) else None
             surely = False
             if message is None:
                 self._more = False
@@ -192,27 +191,6 @@ class ZmqListener:
             if run is not None:
                 return run
         return None
-
-    def _has_message(self) -> bool:
-        """Under the socket's lock. Asking costs less than the exception of a receive in vain."""
-        return bool(int(self._router.getsockopt(_EVENTS)) & _POLLIN)
-
-    def _take_message(self) -> tuple[bytes, list[Buffer]] | None:
-        """Under the socket's lock: who sent the next message, and its parts; None if there is none after all.
-
-        A frame knows whether one follows; `recv_multipart` asks the socket each time. The sender is always followed.
-        """
-        receive = self._router.recv
-        try:
-            sender = receive(_NOW)
-        except zmq.Again:
-            return None
-        frame = receive(_NOW, copy=False)
-        parts: list[Buffer] = [frame.buffer]
-        while frame.more:
-            frame = receive(_NOW, copy=False)
-            parts.append(frame.buffer)
-        return sender, parts
 
     def _handle(self, routing_id: bytes, parts: Sequence[Buffer], arrived_us: int) -> Run | None:
         peer = self._peers.get(routing_id)
@@ -227,13 +205,15 @@ class ZmqListener:
         session = peer.session
         assert session is not None  # noqa: S101 - set where the peer is made
         try:
-            message = unpack_to_worker(parts, agent=session.agent)
+            messages = messages_to_worker(parts, agent=session.agent)
         except Rejected as error:
             self.refused_messages += 1
             session.refuse(str(error))
             return None
         try:
-            return session.receive_or_run(message, arrived_us)
+            for message in messages[:-1]:  # a frame's head
+                session.receive(message, arrived_us)
+            return session.receive_or_run(messages[-1], arrived_us)
         except NearfarError as error:
             session.refuse(str(error))
         except Exception:

@@ -21,6 +21,7 @@ from edge.links.names import LookUp, Names, look_up
 from edge.links.zmq_connection import ZmqConnection
 from pipelines.errors import Rejected
 from protos.wire import multipart
+from protos.wire.live import Result
 from protos.wire.messages import ToWorker
 from protos.wire.session import Hello, Lane
 
@@ -193,6 +194,8 @@ class ZmqLink(DrivenLink):
                 self.bad_messages += 1
                 log.debug("link %s: %s", self._name, error)
                 continue
+            if isinstance(message, Result):
+                connection.answered(message)
             if isinstance(message, LaneMessage):
                 self._driver.heard(connection, message, arrived_us)
             else:

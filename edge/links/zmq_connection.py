@@ -13,13 +13,14 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from edge.links.head_start import HeadStart
 from edge.links.lane import ATTEMPT_WITHIN_US
 from protos.wire import multipart
-from protos.wire.live import Cancel, FrameHead
+from protos.wire.live import Cancel, FrameBody, FrameHead, Result
 from protos.wire.messages import ToWorker
 from protos.wire.session import Goodbye, Lane
 
-SEND_HIGH_WATER = 16  # messages: eight frames of head and body
+SEND_HIGH_WATER = 16  # messages: eight frames of head and body, or twice as many in one
 ZERO_COPY_BYTES = 262_144  # below, copying costs less than the thread that must free the buffer later
 LARGEST_REPLY_BYTES = 8 << 20
 GOODBYE_LINGER_MS = 100
@@ -49,6 +50,7 @@ class ZmqConnection:
         self.bytes_sent = 0
         self._linger_ms = 0
         self._closed = False
+        self._head_start = HeadStart()
         self._lock = threading.Lock()
         self._control: deque[multipart.Parts] = deque(maxlen=64)
         self.dealer = context.socket(zmq.DEALER)
@@ -129,12 +131,25 @@ class ZmqConnection:
     def send(self, messages: Sequence[ToWorker]) -> tuple[bool, bool]:
         """Hand messages to the network now, in order: whether they all fit (else none of them counts), and whether
         the link's thread should look, because something came in or broke and no descriptor will tell."""
-        packed = [multipart.pack_to_worker(message) for message in messages]
         with self._lock:
+            packed = self._pack(messages)
             sent = self._send_all(messages, packed)
             if self.broken or self._control:
                 return sent, True
             return sent, self._has_message()
+
+    def answered(self, result: Result) -> None:
+        """What a result tells about the way up."""
+        self._head_start.seen(result.timing.body_mono_us - result.timing.head_mono_us)
+
+    def _pack(self, messages: Sequence[ToWorker]) -> list[multipart.Parts]:
+        """A head and its body in one message where the network is quick: to send the head ahead wakes the socket's thread,
+        which then holds up the body."""
+        if len(messages) == 2:
+            head, body = messages
+            if isinstance(head, FrameHead) and isinstance(body, FrameBody) and not self._head_start.apart():
+                return [multipart.pack_frame(head, body)]
+        return [multipart.pack_to_worker(message) for message in messages]
 
     def _send_all(self, messages: Sequence[ToWorker], packed: Sequence[multipart.Parts]) -> bool:
         self._flush()

@@ -1,6 +1,9 @@
-"""ZeroMQ's shape of the wire: `[kind, header, payload?]`, kind one byte; only FrameBody has a payload."""
+"""ZeroMQ's shape of the wire: `[kind, header, payload?]`, kind one byte; a payload comes with FrameBody, and with Frame,
+whose header is that of its head.
+"""
 
 from collections.abc import Sequence
+from typing import cast
 
 from pipelines.errors import Rejected
 from protos import inference_pb2 as pb
@@ -9,6 +12,7 @@ from protos.wire.messages import ToAgent, ToWorker
 
 Parts = tuple[live.Buffer, ...]
 
+_FRAME = pb.ToWorker.DESCRIPTOR.fields_by_name["frame"].number
 _FRAME_HEAD = pb.ToWorker.DESCRIPTOR.fields_by_name["frame_head"].number
 _FRAME_BODY = pb.ToWorker.DESCRIPTOR.fields_by_name["frame_body"].number
 _RESULT = pb.ToAgent.DESCRIPTOR.fields_by_name["result"].number
@@ -26,6 +30,23 @@ def pack_to_worker(message: ToWorker) -> Parts:
 
 def pack_to_agent(message: ToAgent) -> Parts:
     return _KINDS[messages.kind_to_agent(message)], messages.encode(message).SerializeToString()
+
+
+def pack_frame(head: live.FrameHead, body: live.FrameBody) -> Parts:
+    """A head and its body in one message; they are of one frame."""
+    return _KINDS[_FRAME], messages.encode(head).SerializeToString(), body.data
+
+
+def messages_to_worker(parts: Sequence[live.Buffer], *, agent: str = "") -> tuple[ToWorker, ...]:
+    """The message, or a frame's head and body. Rejected as `unpack_to_worker`."""
+    kind, header, payload = _split(parts)
+    if kind != _FRAME or payload is None:
+        return (unpack_to_worker(parts, agent=agent),)
+    if len(header) <= _SMALL_BYTES:
+        head = frames.read_head(header)
+    else:
+        head = cast("live.FrameHead", messages.decode_to_worker(_FRAME_HEAD, header, agent=agent))
+    return head, live.FrameBody(stream=head.stream, seq=head.seq, data=payload)
 
 
 def unpack_to_worker(parts: Sequence[live.Buffer], *, agent: str = "") -> ToWorker:

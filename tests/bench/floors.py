@@ -67,17 +67,22 @@ class TcpFloor:
 
 
 class ZmqFloor:
-    """A DEALER that sends `[kind, head]` and `[kind, header, body]` and waits for `[kind, reply]`."""
+    """A DEALER that sends `[kind, head, body]` and waits for `[kind, reply]`; `apart`: `[kind, head]` and
+    `[kind, header, body]`."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, apart: bool = False) -> None:
+        self._apart = apart
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.set(zmq.LINGER, 0)
         self._socket.connect(f"tcp://127.0.0.1:{port}")
 
     def send(self, body: bytes) -> None:
-        self._socket.send_multipart([KIND, HEAD])
-        self._socket.send_multipart([KIND, BODY_HEADER, body], copy=False)
+        if self._apart:
+            self._socket.send_multipart([KIND, HEAD])
+            self._socket.send_multipart([KIND, BODY_HEADER, body], copy=False)
+        else:
+            self._socket.send_multipart([KIND, HEAD, body], copy=False)
 
     def receive(self, body: bytes) -> None:
         _check(self._socket.recv_multipart()[1], body)
@@ -117,6 +122,7 @@ class GrpcFloor:
 FLOORS: dict[str, Callable[[int], Floor]] = {
     "tcp": TcpFloor,
     "zmq": ZmqFloor,
+    "zmq apart": partial(ZmqFloor, apart=True),
     "grpc": GrpcFloor,
     "grpc apart": partial(GrpcFloor, apart=True),
 }
