@@ -2,8 +2,9 @@
 
 `python -m tests.bench.floors tcp|zmq|grpc` serves on loopback until stdin closes and prints its port. The bytes
 are those of our own wire, part for part and message for message, and are put together while the clock runs, as ours
-are; over a bare socket, which is below all of them, their length goes before. Over ZeroMQ that is a head and a body, two messages of one frame; over gRPC one message, as seven of our eight
-frames go on a network as quick as this one, and as two (`grpc apart`) only to be reported beside it. One reply each.
+are: one message with head and body, as seven of our eight frames go on a network as quick as this one, and as two
+(`zmq apart`, `grpc apart`) only to be reported beside it. A bare socket, below all of them, is given the length and
+the body. One reply each.
 """
 
 import queue

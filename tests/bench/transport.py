@@ -2,8 +2,8 @@
 
 Ours: `Link.send` of head and body until the link delivers the result — Hello, admission, queue, decode, detect,
 reply, record store, with a codec and a detector that cost nothing. Floor: the same bytes to a bare peer in the same
-number of messages (`tests/bench/floors.py`); over gRPC also in two, and over a bare socket, reported and not judged. For
-all the clock starts with the payload in hand. Two processes on loopback, floor and ours in turn, one frame on its way and
+number of messages (`tests/bench/floors.py`); also in two, and over a bare socket, reported and not judged. For all the
+clock starts with the payload in hand. Two processes on loopback, floor and ours in turn, one frame on its way and
 then eight; the ratio is taken pair by pair, so that what else the machine does meanwhile weighs on both.
 """
 
