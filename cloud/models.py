@@ -109,16 +109,14 @@ class ModelHost:
         return detector
 
     def run(self, lead: Lead) -> None:
-        """Run a frame, and those that wait behind it, on the caller's thread in the place of an instance that sleeps."""
-        job: Job | None = lead.job
-        while job is not None:
-            broke = False
-            try:
-                broke = self._serve(job, lead.seat.who)
-            except Exception as error:  # noqa: BLE001 - told where it is handled
-                self._unforeseen(job, lead.seat.who, error)
-            finally:
-                job = self._work.led(self._spec.name, lead.seat, broke=broke)
+        """Run a frame on the caller's thread, in the place of an instance that sleeps."""
+        broke = False
+        try:
+            broke = self._serve(lead.job, lead.seat.who)
+        except Exception as error:  # noqa: BLE001 - told where it is handled
+            self._unforeseen(lead.job, lead.seat.who, error)
+        finally:
+            self._work.led(self._spec.name, lead.seat, broke=broke)
 
     def _run(self, instance: int) -> None:
         while True:

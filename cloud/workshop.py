@@ -68,27 +68,17 @@ class Workshop:
             raise RuntimeError(f"{len(expired)} frames expired before they came")
         return Lead(job, seat, quick=0 < lane.p50_us < QUICK_US)
 
-    def led(self, model: str, seat: Seat, *, broke: bool) -> Job | None:
-        """What was led is over: the next frame, if one waits, else None, and the instance is itself again. It is called if
-        its engine broke."""
+    def led(self, model: str, seat: Seat, *, broke: bool) -> None:
+        """What was led is over and its instance is itself again, for what waits by now; called if its engine broke."""
         hall = self._hall
         with hall.lock:
             lane = hall.lanes[model]
-            expired: list[Job] = []
-            job: Job | None = None
             if broke or hall.stopped:
                 seat.mend = broke
                 seat.call()
             else:
-                expired, job = self._next_for_instance(lane, seat.who)
-                for late in expired:
-                    hall.end(late)
-                if job is None:
-                    lane.idle.take_back(seat)
-                    hall.call(lane)
-        for late in expired:
-            hall.ended(late, EXPIRED)
-        return job
+                lane.idle.take_back(seat)
+                hall.call(lane)
 
     def begin(self, job: Job, instance: int, picture: Picture | Failed, decode_us: int) -> bool:
         """The instance that took it has decoded it: whether it is to be run, now."""

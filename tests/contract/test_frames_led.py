@@ -25,15 +25,20 @@ WARM_UP = 3  # a model that has been seen to be quick: nobody is woken to read o
 
 
 class Witness(GatedDetector):
-    """Says which thread ran it."""
+    """Says which thread ran it. `held`: number of a run → what it waits for at its end."""
 
     def __init__(self) -> None:
         super().__init__()
         self.by: list[str] = []
+        self.held: dict[int, threading.Event] = {}
 
     def detect(self, picture: Picture, cancel: CancelToken | None = None) -> Detections:
         self.by.append(threading.current_thread().name)
-        return super().detect(picture, cancel)
+        held = self.held.get(len(self.by))
+        found = super().detect(picture, cancel)
+        if held is not None:
+            held.wait(10.0)
+        return found
 
 
 class Site:
@@ -161,3 +166,18 @@ def test_a_worker_that_stops_while_a_frame_is_led_leaves_nobody_behind(site: Sit
     stopping.join(10.0)
     assert site.service.left_behind == []
     site.answered(1)
+
+
+def test_a_frame_that_is_answered_waits_for_no_other_that_is_run_after_it(site: Site) -> None:
+    """Whoever led the first one is not kept by what queued up meanwhile."""
+    second = site.detector.held[len(site.detector.by) + 2] = threading.Event()
+    site.detector.gate.clear()
+    site.frame(1)
+    eventually(site.detector.running.is_set, what="the run")
+    site.frame(2)
+    eventually(lambda: site.service.backlog.waiting()[0] == 1, what="the second frame, admitted")
+    site.detector.gate.set()
+    assert [answer.seq for answer in site.answered(1)] == [1]
+    assert len(site.answers()) == 1, "the second one is still in the model"
+    second.set()
+    site.answered(2)
