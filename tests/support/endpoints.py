@@ -53,6 +53,9 @@ class ScriptedSession:
         if not self.deaf:
             self._answer(message, arrived_us)
 
+    def receive_or_run(self, message: ToWorker, arrived_us: int) -> None:
+        self.receive(message, arrived_us)
+
     def _answer(self, message: ToWorker, arrived_us: int) -> None:
         match message:
             case Hello():
