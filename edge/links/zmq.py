@@ -23,7 +23,7 @@ from pipelines.errors import Rejected
 from protos.wire import multipart
 from protos.wire.live import Result
 from protos.wire.messages import ToWorker
-from protos.wire.session import Hello, Lane
+from protos.wire.session import Hello, Lane, Welcome
 
 log = logging.getLogger(__name__)
 
@@ -196,6 +196,8 @@ class ZmqLink(DrivenLink):
                 continue
             if isinstance(message, Result):
                 connection.answered(message)
+            elif isinstance(message, Welcome):
+                connection.welcomed(message)
             if isinstance(message, LaneMessage):
                 self._driver.heard(connection, message, arrived_us)
             else:

@@ -18,7 +18,7 @@ from edge.links.lane import ATTEMPT_WITHIN_US
 from protos.wire import multipart
 from protos.wire.live import Cancel, FrameBody, FrameHead, Result
 from protos.wire.messages import ToWorker
-from protos.wire.session import Goodbye, Lane
+from protos.wire.session import Goodbye, Lane, Welcome
 
 SEND_HIGH_WATER = 16  # messages: eight frames of head and body, or twice as many in one
 ZERO_COPY_BYTES = 262_144  # below, copying costs less than the thread that must free the buffer later
@@ -137,6 +137,9 @@ class ZmqConnection:
             if self.broken or self._control:
                 return sent, True
             return sent, self._has_message()
+
+    def welcomed(self, welcome: Welcome) -> None:
+        self._head_start.welcomed(takes_frames=welcome.takes_frames)
 
     def answered(self, result: Result) -> None:
         """What a result tells about the way up."""

@@ -62,6 +62,7 @@ def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWork
                     payload_bytes=m.limits.payload_bytes,
                 ),
                 credit=session.Credit(frames=m.credit.frames, bytes=m.credit.bytes),
+                takes_frames=m.takes_frames,
             )
         case "credit":
             return session.Credit(frames=m.frames, bytes=m.bytes)

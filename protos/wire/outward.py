@@ -57,6 +57,7 @@ def encode(message: ToWorker | ToAgent) -> Message:
                     payload_bytes=message.limits.payload_bytes,
                 ),
                 credit=pb.Credit(frames=message.credit.frames, bytes=message.credit.bytes),
+                takes_frames=message.takes_frames,
             )
         case session.Credit():
             return pb.Credit(frames=message.frames, bytes=message.bytes)

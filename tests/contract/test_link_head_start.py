@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -37,6 +38,19 @@ def ends(kind: str) -> Iterator[tuple[Wire, ScriptedEndpoint]]:
     listener.stop()
 
 
+def packed_by(kind: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the frames that a link of this kind has made one message of, as they are made."""
+    packed: list[int] = []
+    pack = SHAPES[kind].pack_frame
+
+    def counted(head: FrameHead, body: FrameBody) -> Any:
+        packed.append(head.seq)
+        return pack(head, body)
+
+    monkeypatch.setattr(SHAPES[kind], "pack_frame", counted)
+    return packed
+
+
 @pytest.mark.parametrize(("spread_us", "together"), [(100, True), (5000, False), (0, False)])
 def test_head_and_body_share_a_message_only_where_the_head_gains_nothing(
     ends: tuple[Wire, ScriptedEndpoint],
@@ -48,14 +62,7 @@ def test_head_and_body_share_a_message_only_where_the_head_gains_nothing(
     """Whichever way they travel, a session gets the head, then the body."""
     wire, endpoint = ends
     endpoint.spread_us = spread_us
-    packed: list[int] = []
-    pack = SHAPES[kind].pack_frame
-
-    def counted(head: FrameHead, body: FrameBody) -> Any:
-        packed.append(head.seq)
-        return pack(head, body)
-
-    monkeypatch.setattr(SHAPES[kind], "pack_frame", counted)
+    packed = packed_by(kind, monkeypatch)
     for seq in FRAMES:
         assert wire.link.send(*frame(seq, b"x" * 30_000)) is Sent.ACCEPTED
         wire.wait(Received, seq)
@@ -63,3 +70,26 @@ def test_head_and_body_share_a_message_only_where_the_head_gains_nothing(
     assert [m.seq for m in session.frames] == [seq for seq in FRAMES for _ in range(2)]
     assert [type(m) for m in session.frames] == [FrameHead, FrameBody] * len(FRAMES)
     assert bool(packed) is together
+
+
+def test_a_worker_of_an_earlier_build_is_sent_no_frame_in_one_message(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its Welcome says nothing of them, however quick the network; so it does not matter who is brought up to date first."""
+    endpoint = ScriptedEndpoint()
+    endpoint.welcome = replace(endpoint.welcome, takes_frames=False)
+    endpoint.spread_us = 100
+    packed = packed_by(kind, monkeypatch)
+    listener = LISTENERS[kind].resolve()(endpoint, address="127.0.0.1:0", clock_us=monotonic_us)
+    listener.start()
+    try:
+        with closing(Wire(kind, port_of(listener.address))) as wire:
+            wire.wait(Connected, 2)
+            for seq in FRAMES:
+                assert wire.link.send(*frame(seq, b"x" * 30_000)) is Sent.ACCEPTED
+                wire.wait(Received, seq)
+    finally:
+        listener.stop()
+    (session,) = endpoint.on(Lane.LIVE)
+    assert [m.seq for m in session.frames] == [seq for seq in FRAMES for _ in range(2)]
+    assert packed == []

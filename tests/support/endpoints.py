@@ -16,6 +16,7 @@ WELCOME = Welcome(
     ),
     limits=Limits(message_bytes=8 << 20, picture_px=1 << 22, decompressed_bytes=1 << 24, batch_records=500),
     credit=Credit(frames=8, bytes=1 << 22),
+    takes_frames=True,
 )
 
 
