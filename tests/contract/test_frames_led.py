@@ -140,7 +140,8 @@ def test_while_a_frame_hangs_in_the_model_pings_are_answered_and_frames_admitted
 
 def test_every_frame_of_a_burst_is_answered_once(site: Site) -> None:
     for seq in range(1, 201):
-        eventually(lambda: seq - len(site.answers()) < 6, what="room for one more")  # noqa: B023 - called at once
+        # Of ZeroMQ's 16 messages up to 7 are counted as waiting a while after they have gone.
+        eventually(lambda: seq - len(site.answers()) < 5, what="room for one more")  # noqa: B023 - called at once
         site.frame(seq)
     assert sorted(answer.seq for answer in site.answered(200)) == list(range(1, 201))
     assert site.service.drain(5_000_000)
