@@ -9,6 +9,7 @@ from collections.abc import Callable
 from cloud.hall import Ended, Hall
 from cloud.jobs import DISPLACED, EXPIRED, Failed, Job, Stage
 from cloud.lane import ModelLane
+from cloud.lead import Lead
 from cloud.ledger import Ledger
 from cloud.scheduling.admission import Refusal
 from cloud.workshop import Workshop
@@ -48,8 +49,11 @@ class Backlog:
             hall.ended(displaced, DISPLACED)
         return refusal
 
-    def body(self, job: Job, data: Buffer, arrived_us: int) -> Failed | None:
-        """The body of an admitted head; why the job ended, if it did."""
+    def body(
+        self, job: Job, data: Buffer, arrived_us: int, *, may_lead: bool = False
+    ) -> Failed | Lead | None:
+        """The body of an admitted head: why the job ended, if it did. `may_lead`: the caller would run a frame that
+        nothing is before, and is given it if so."""
         with self._hall.lock:
             if job.stage is not Stage.AWAITING_BODY:
                 return None
@@ -66,8 +70,10 @@ class Backlog:
             job.stage = Stage.QUEUED
             lane = self._hall.lanes[job.model]
             lane.put(job, arrived_us)
-            self._hall.call(lane)
-            return None
+            lead = self.work.lead(lane, arrived_us) if may_lead else None
+            if lead is None:
+                self._hall.call(lane)
+            return lead
 
     def cancel(self, job: Job) -> bool:
         """End it if its run has not started; a started run finishes and is sent."""

@@ -14,10 +14,14 @@ from cloud.waiting_room import WaitingRoom
 
 
 class ModelLane(Station[Job]):
-    """`ahead` frames are being decoded by the pool; `taken`: instance → the frames it has."""
+    """`ahead` frames are being decoded by the pool; `taken`: instance → the frames it has. `may_be_led`: by the thread that
+    brought a frame; never where frames wait for others to run with."""
 
-    def __init__(self, instances: int, *, batch: BatchRule | None = None, decoders: int = 1) -> None:
+    def __init__(
+        self, instances: int, *, batch: BatchRule | None = None, decoders: int = 1, may_be_led: bool = False
+    ) -> None:
         super().__init__(instances=instances, batch=batch, decoders=decoders)
+        self.may_be_led = may_be_led and self.batch.max == 1
         self.ahead = 0
         self.decoded: deque[Job] = deque()
         self.taken: dict[int, list[Job]] = {}
@@ -48,8 +52,8 @@ class ModelLane(Station[Job]):
     @property
     def wants_instance(self) -> bool:
         """Whether an instance that waits has something to take."""
-        bells = self.idle.bells
-        return bool(bells and (self.decoded or (self.queue.length and self.ahead < len(bells))))
+        seats = self.idle.seats
+        return bool(seats and (self.decoded or (self.queue.length and self.ahead < len(seats))))
 
     def put(self, job: Job, now_us: int) -> None:
         """Its body is here."""

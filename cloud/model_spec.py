@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from cloud.config import WorkerConfig
+from cloud.lane import ModelLane
 from cloud.scheduling.batch_rule import BatchRule
 from cloud.thread_plan import ThreadPlan
 from pipelines.detectors.base import Detector
@@ -14,7 +15,8 @@ from pipelines.detectors.kinds import DETECTORS, with_threads
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """How to build one model. `sha256`: refuse any other file (None: take what there is). `batch`: at most as many at once
-    as the detector takes."""
+    as the detector takes. `may_be_led`: by the thread that brought a frame, which then waits for the run; not where a run may
+    never end."""
 
     name: str
     build: Callable[[], Detector]
@@ -22,6 +24,11 @@ class ModelSpec:
     warm_up: int = 3
     sha256: str | None = None
     batch: BatchRule = BatchRule()
+    may_be_led: bool = True
+
+    def lane(self, *, decoders: int) -> ModelLane:
+        """Where its frames wait; `decoders` threads decode ahead of its instances."""
+        return ModelLane(self.instances, batch=self.batch, decoders=decoders, may_be_led=self.may_be_led)
 
 
 def model_specs(config: WorkerConfig, plan: ThreadPlan) -> list[ModelSpec]:

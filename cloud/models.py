@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 
 from cloud.jobs import Failed, Job
+from cloud.lead import EngineBrokeError, Lead
 from cloud.metrics import WorkerMetrics
 from cloud.model_spec import ModelSpec
 from cloud.runs import run_pictures
@@ -46,6 +47,7 @@ class ModelHost:
         self._clock_us = clock_us
         self._stop = threading.Event()
         self._build_us = 0  # what the first build took, or the latest one anew
+        self._detectors: list[Detector] = []  # by instance
         self.threads: list[threading.Thread] = []
         self.runs = 0
         self.retried = 0
@@ -56,7 +58,7 @@ class ModelHost:
         begun_us = self._clock_us()
         first = self._build()
         self._build_us = self._clock_us() - begun_us
-        detectors = [first, *(self._build() for _ in range(self._spec.instances - 1))]
+        self._detectors = [first, *(self._build() for _ in range(self._spec.instances - 1))]
         width_px, height_px = first.input_size
         self.info = ModelInfo(
             name=self._spec.name,
@@ -65,10 +67,10 @@ class ModelHost:
             input_width_px=width_px,
             input_height_px=height_px,
         )
-        for i, detector in enumerate(detectors):
+        for i in range(self._spec.instances):
             thread = threading.Thread(
                 target=self._run,
-                args=(i, detector),
+                args=(i,),
                 name=f"nearfar-detect-{self._spec.name}-{i}",
                 daemon=True,
             )
@@ -91,7 +93,17 @@ class ModelHost:
         self._work.ready(self._spec.name, change=1, seen=seen)
         return detector
 
-    def _run(self, instance: int, detector: Detector) -> None:
+    def run(self, lead: Lead) -> None:
+        """Run a frame on the caller's thread, in the place of an instance that sleeps."""
+        jobs, instance, broke = [lead.job], lead.seat.who, False
+        try:
+            broke = self._serve(jobs, instance)
+        except Exception as error:  # noqa: BLE001 - told where it is handled
+            self._unforeseen(jobs, instance, error)
+        finally:
+            self._work.led(self._spec.name, lead.seat, broke=broke)
+
+    def _run(self, instance: int) -> None:
         while True:
             jobs: list[Job] = []
             broke = False
@@ -99,21 +111,27 @@ class ModelHost:
                 jobs = self._work.take(self._spec.name, instance)
                 if not jobs:
                     return
-                if run := self._begin(jobs, instance):
-                    broke = self._detect(run, instance, detector)
-            except Exception as error:
-                which = ", ".join(str(job.id) for job in jobs) or "no frame"
-                log.exception("model %s failed on %s, and goes on", self._spec.name, which)
+                broke = self._serve(jobs, instance)
+            except EngineBrokeError:
+                broke = True
+            except Exception as error:  # noqa: BLE001 - told where it is handled
                 self._unforeseen(jobs, instance, error)
             if broke:
                 self._work.broke(self._spec.name, back_us=self._build_us)
                 rebuilt = self._rebuild()
                 if rebuilt is None:
                     return
-                detector = rebuilt
+                self._detectors[instance] = rebuilt
+
+    def _serve(self, jobs: list[Job], instance: int) -> bool:
+        """Decode those that nobody has, and run them; True if the engine broke."""
+        run = self._begin(jobs, instance)
+        return bool(run) and self._detect(run, instance, self._detectors[instance])
 
     def _unforeseen(self, jobs: list[Job], instance: int, error: Exception) -> None:
         """A fault of ours: it costs the frames of one run, never the instance."""
+        which = ", ".join(str(job.id) for job in jobs) or "no frame"
+        log.error("model %s failed on %s, and goes on", self._spec.name, which, exc_info=error)
         self._metrics.fault("model")
         if not jobs:
             return

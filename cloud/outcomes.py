@@ -12,7 +12,7 @@ from cloud.jobs import Detected, Job, Outcome
 from cloud.live_payloads import LivePayloads
 from cloud.metrics import WorkerMetrics
 from cloud.reception import Reception
-from cloud.replies import far_record, reject_of, result_of
+from cloud.replies import FarRecord, reject_of, result_of
 from cloud.session import WorkerSession
 from cloud.store.writer import Entry, StoreWriter
 from pipelines.result import Load
@@ -54,7 +54,7 @@ class Outcomes:
         self._metrics.answered(job, now_us, detect_us=outcome.detect_us)
         if not job.to_store:
             return
-        self._writer.submit(Entry(far=[far_record(job, result)], to=job.origin, submitted_us=now_us))
+        self._writer.submit(Entry(far=FarRecord(job, result), to=job.origin, submitted_us=now_us))
         if self._live_payloads is not None:
             self._live_payloads.offer(job, result.detections, now_us=now_us)
 

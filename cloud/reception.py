@@ -129,4 +129,5 @@ class Reception:
                 payload_bytes=self._payload_bytes,
             ),
             credit=Credit(frames=window or self._credit.frames, bytes=self._credit.bytes),
+            takes_frames=True,
         )

@@ -1,7 +1,11 @@
 """What is said and kept about a job that ended."""
 
+from collections.abc import Sequence
+from typing import overload
+
 from cloud.jobs import Detected, Job
-from pipelines.result import AnsweredBy, Load, Record, Status, WorkerTiming
+from pipelines.frame import FrameId
+from pipelines.result import AnsweredBy, Load, Priority, Record, Status, WorkerTiming
 from protos.wire.live import Reject, Result
 from protos.wire.session import RejectReason
 
@@ -35,14 +39,43 @@ def reject_of(job: Job, reason: RejectReason, text: str, load: Load) -> Reject:
     )
 
 
-def far_record(job: Job, result: Result) -> Record:
-    """What the store keeps of a far result; the answer that was given comes later, from the agent."""
+class FarRecord(Sequence[Record]):
+    """What the store keeps of a far result, as its only row; the answer that was given comes later, from the agent.
+
+    It is made by whoever looks at it first, the record store's writer: the thread that replied has other frames to
+    run. It holds on to no more of the job than it needs.
+    """
+
+    __slots__ = ("_id", "_made", "_priority", "_result")
+
+    def __init__(self, job: Job, result: Result) -> None:
+        self._id = job.id
+        self._priority = job.head.priority
+        self._result = result
+        self._made: tuple[Record, ...] = ()
+
+    def __len__(self) -> int:
+        return 1
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Record]: ...
+
+    def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
+        if not self._made:
+            self._made = (_far_record(self._id, self._priority, self._result),)
+        return self._made[index]
+
+
+def _far_record(identity: FrameId, priority: Priority, result: Result) -> Record:
     timing = result.timing
     return Record(
-        id=job.id,
+        id=identity,
         answered_by=AnsweredBy.FAR,
         status=Status.OK,
-        priority=job.head.priority,
+        priority=priority,
         detections=result.detections,
         model=result.model,
         model_sha256=result.model_sha256,

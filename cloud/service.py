@@ -17,7 +17,7 @@ from cloud.backfill import Backfill
 from cloud.backlog import Backlog
 from cloud.decoding import DecodePool
 from cloud.jobs import EXPIRED, STOPPED, Job, Outcome
-from cloud.lane import ModelLane
+from cloud.lead import Lead
 from cloud.ledger import Ledger
 from cloud.limits import ServiceLimits
 from cloud.live_payloads import LivePayloads
@@ -71,10 +71,7 @@ class Service:
         self._clock_us = clock_us
         self._credit = Credit(frames=limits.frames_in_flight, bytes=limits.bytes_in_flight)
         self.backlog = Backlog(
-            {
-                spec.name: ModelLane(spec.instances, batch=spec.batch, decoders=decode_threads)
-                for spec in models
-            },
+            {spec.name: spec.lane(decoders=decode_threads) for spec in models},
             ledger=Ledger(
                 limits=PayloadLimits(
                     message_bytes=limits.message_bytes,
@@ -274,6 +271,10 @@ class Service:
     def ended(self, job: Job, outcome: Outcome) -> None:
         """A job of the backlog is over."""
         self._outcomes.ended(job, outcome)
+
+    def run(self, lead: Lead) -> None:
+        """Run a frame on the caller's thread; returns when it is answered."""
+        self._hosts[lead.job.model].run(lead)
 
     def count_reject(self, reason: RejectReason) -> None:
         self._outcomes.count_reject(reason)

@@ -6,16 +6,18 @@ that no head announced is a counted error. Every refusal is answered with words 
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from cloud.backlog import Backlog
 from cloud.jobs import Failed, Job
+from cloud.lead import Lead
 from cloud.limits import LARGEST_SEQ
 from cloud.metrics import WorkerMetrics
 from pipelines.codecs.base import Codec
 from pipelines.frame import FrameId
 from pipelines.result import Load
-from protos.endpoint import Peer
+from protos.endpoint import Peer, Run
 from protos.wire import bulk, live, session
 from protos.wire.messages import ToAgent, ToWorker
 from protos.wire.session import Error, Hello, Lane, RejectReason
@@ -57,6 +59,10 @@ class Desk(Protocol):
         """A job that came on this connection is over without having run."""
         ...
 
+    def run(self, lead: Lead) -> None:
+        """Run a frame on the caller's thread; returns when it is answered."""
+        ...
+
     def count_reject(self, reason: RejectReason) -> None: ...
 
     def turned_away(self, arrived_us: int) -> None:
@@ -64,6 +70,21 @@ class Desk(Protocol):
         ...
 
     def gone(self, session: "WorkerSession") -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _FrameRun:
+    """A frame for the thread that brought it."""
+
+    service: Desk
+    lead: Lead
+
+    @property
+    def quick(self) -> bool:
+        return self.lead.quick
+
+    def __call__(self) -> None:
+        self.service.run(self.lead)
 
 
 class WorkerSession:
@@ -99,6 +120,22 @@ class WorkerSession:
         self._name, self.hello, self.model = hello.agent, hello, model
 
     def receive(self, message: ToWorker, arrived_us: int) -> None:
+        self._receive(message, arrived_us, may_run=False)
+
+    def receive_or_run(self, message: ToWorker, arrived_us: int) -> Run | None:
+        return self._receive(message, arrived_us, may_run=True)
+
+    def _receive(self, message: ToWorker, arrived_us: int, *, may_run: bool) -> Run | None:
+        hello = self.hello
+        if hello is not None and isinstance(message, live.FrameBody):
+            return self._body(message, arrived_us, may_run=may_run)
+        if hello is not None and isinstance(message, live.FrameHead):
+            self._head(message, hello, arrived_us)
+        else:
+            self._receive_other(message, arrived_us)
+        return None
+
+    def _receive_other(self, message: ToWorker, arrived_us: int) -> None:
         if isinstance(message, Hello):
             if self.hello and (self.hello.agent, self.hello.run) != (message.agent, message.run):
                 self.error(
@@ -138,10 +175,6 @@ class WorkerSession:
 
     def _serve(self, message: ToWorker, hello: Hello, arrived_us: int) -> None:
         match message:
-            case live.FrameHead():
-                self._head(message, hello, arrived_us)
-            case live.FrameBody():
-                self._body(message, arrived_us)
             case live.Cancel():
                 self._cancel(message)
             case session.Ping():
@@ -196,16 +229,19 @@ class WorkerSession:
                 del self.jobs[key]
                 self._reject(head, refusal.reason, refusal.text, arrived_us)
 
-    def _body(self, body: live.FrameBody, arrived_us: int) -> None:
+    def _body(self, body: live.FrameBody, arrived_us: int, *, may_run: bool) -> Run | None:
         job = self.jobs.get((body.stream, body.seq))
         if job is not None:
-            failed = self._service.backlog.body(job, body.data, arrived_us)
-            if failed:
-                self._service.ended(job, failed)
+            end = self._service.backlog.body(job, body.data, arrived_us, may_lead=may_run)
+            if isinstance(end, Lead):
+                return _FrameRun(self._service, end)
+            if end is not None:
+                self._service.ended(job, end)
         elif not self._was_dropped(body):
             self.error(
                 RejectReason.BAD_PAYLOAD, f"no head announced the body of stream {body.stream} seq {body.seq}"
             )
+        return None
 
     def _cancel(self, message: live.Cancel) -> None:
         key = (message.stream, message.seq)

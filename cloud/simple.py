@@ -11,7 +11,7 @@ from itertools import count
 from typing import Protocol
 
 from cloud.hello import model_fault, name_fault
-from cloud.jobs import Job
+from cloud.jobs import Failed, Job
 from cloud.limits import LARGEST_SEQ
 from cloud.session import Desk
 from pipelines.codecs.headers import codec_of, shape_in
@@ -152,7 +152,7 @@ class SimpleClients:
         call.job = job
         on_call(call)
         failed = self._desk.backlog.body(job, request.data, self._clock_us())
-        if failed is not None:
+        if isinstance(failed, Failed):
             self._desk.ended(job, failed)
         return call.wait(budget_us)
 

@@ -10,7 +10,8 @@ from contextlib import ExitStack
 from cloud.hall import Hall
 from cloud.jobs import EXPIRED, STOPPED, Failed, Job, Outcome, Stage
 from cloud.lane import ModelLane
-from cloud.waiting_room import WaitingRoom
+from cloud.lead import QUICK_US, EngineBrokeError, Lead
+from cloud.waiting_room import Seat, WaitingRoom
 from pipelines.frame import Picture
 from protos.wire.session import RejectReason
 
@@ -55,10 +56,36 @@ class Workshop:
     def take(self, model: str, instance: int) -> list[Job]:
         """Wait for the frames of the next run, most urgent first, their time not over; empty once stopped.
 
-        Those without a picture are still to be decoded by the caller, who then asks `begin`.
+        Those without a picture are still to be decoded by the caller, who then asks `begin`. EngineBrokeError: while
+        somebody else worked in its place.
         """
         lane = self._hall.lanes[model]
-        return self._wait(lane.idle, lambda: self._next_for_instance(lane, instance))
+        return self._wait(lane.idle, lambda: self._next_for_instance(lane, instance), instance)
+
+    def lead(self, lane: ModelLane, now_us: int) -> Lead | None:
+        """The one frame that waits, for the thread that brought it, if an instance is free; else None. Called under the
+        hall's lock, the frame's time not over: no thread need be woken for it."""
+        if not lane.may_be_led or lane.waiting != 1 or not lane.queue.length:
+            return None
+        seat = lane.idle.lend()
+        if seat is None:
+            return None
+        expired, jobs, _ = self._next_for_instance(lane, seat.who, now_us)
+        if not jobs:
+            raise RuntimeError(f"{len(expired)} frames expired before they came")
+        return Lead(jobs[0], seat, quick=0 < lane.frames.p50_us < QUICK_US)
+
+    def led(self, model: str, seat: Seat, *, broke: bool) -> None:
+        """What was led is over and its instance is itself again, for what waits by now; called if its engine broke."""
+        hall = self._hall
+        with hall.lock:
+            lane = hall.lanes[model]
+            if broke or hall.stopped:
+                seat.mend = broke
+                seat.call()
+            else:
+                lane.idle.take_back(seat)
+                hall.call(lane)
 
     def begin(self, jobs: Sequence[Job], instance: int, decoded: Sequence[Decoded]) -> list[Job]:
         """The instance that took `jobs` has decoded those that were not: the ones to be run, now."""
@@ -153,11 +180,11 @@ class Workshop:
             for job, outcome in reversed(ended):
                 after.callback(self._hall.ended, job, outcome)
 
-    def _wait(self, room: WaitingRoom, look: Callable[[], Found]) -> list[Job]:
+    def _wait(self, room: WaitingRoom, look: Callable[[], Found], who: int = 0) -> list[Job]:
         """The jobs `look` finds, under the lock; until there are any the thread waits in `room`."""
         hall = self._hall
         while True:
-            bell = again_us = None
+            seat = again_us = None
             with hall.lock:
                 if hall.stopped:
                     return []
@@ -165,21 +192,24 @@ class Workshop:
                 for late in expired:
                     hall.end(late)
                 if not jobs and not expired:
-                    bell = room.enter()
+                    seat = room.enter(who)
             for late in expired:
                 hall.ended(late, EXPIRED)
             if jobs:
                 return jobs
-            if bell is None:
+            if seat is None:
                 continue
             if again_us is None:
-                bell.acquire()
-            elif not bell.acquire(timeout=max(0, again_us - hall.clock_us()) / 1e6):
+                seat.acquire()
+            elif not seat.acquire(max(0, again_us - hall.clock_us()) / 1e6):
                 with hall.lock:
-                    room.leave(bell)
+                    room.leave(seat)
+            if seat.mend:
+                raise EngineBrokeError
 
-    def _next_for_instance(self, lane: ModelLane, instance: int) -> Found:
-        now_us = self._hall.clock_us()
+    def _next_for_instance(self, lane: ModelLane, instance: int, now_us: int | None = None) -> Found:
+        if now_us is None:
+            now_us = self._hall.clock_us()
         expired, jobs, again_us = lane.take(now_us)
         if jobs:
             lane.taken[instance] = jobs

@@ -21,6 +21,19 @@ class Peer(Protocol):
         ...
 
 
+class Run(Protocol):
+    """A frame that the thread which brought it may run itself. To be called once."""
+
+    @property
+    def quick(self) -> bool:
+        """Whether such frames take less than it costs to have another thread read on."""
+        ...
+
+    def __call__(self) -> None:
+        """Run and answer it; takes as long as the model."""
+        ...
+
+
 class Session(Protocol):
     """One connection, as a listener sees it. Called by one thread at a time."""
 
@@ -31,6 +44,10 @@ class Session(Protocol):
 
     def receive(self, message: ToWorker, arrived_us: int) -> None:
         """A message arrived at `arrived_us` of the worker's monotonic clock."""
+        ...
+
+    def receive_or_run(self, message: ToWorker, arrived_us: int) -> Run | None:
+        """The same for a caller that would run a frame on its own thread, and is given it if nothing is before it."""
         ...
 
     def refuse(self, text: str) -> None:

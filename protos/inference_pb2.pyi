@@ -205,20 +205,22 @@ class Credit(_message.Message):
     def __init__(self, frames: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("protocol", "worker_run", "store_id", "models", "limits", "credit")
+    __slots__ = ("protocol", "worker_run", "store_id", "models", "limits", "credit", "takes_frames")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     WORKER_RUN_FIELD_NUMBER: _ClassVar[int]
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     MODELS_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     CREDIT_FIELD_NUMBER: _ClassVar[int]
+    TAKES_FRAMES_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     worker_run: bytes
     store_id: str
     models: _containers.RepeatedCompositeFieldContainer[Model]
     limits: Limits
     credit: Credit
-    def __init__(self, protocol: _Optional[int] = ..., worker_run: _Optional[bytes] = ..., store_id: _Optional[str] = ..., models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ...) -> None: ...
+    takes_frames: bool
+    def __init__(self, protocol: _Optional[int] = ..., worker_run: _Optional[bytes] = ..., store_id: _Optional[str] = ..., models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., takes_frames: _Optional[bool] = ...) -> None: ...
 
 class Encoding(_message.Message):
     __slots__ = ("codec", "quality", "width_px", "height_px", "bits", "channels", "body_bytes", "decoded_bytes")

@@ -39,8 +39,14 @@ def engines_of(config: WorkerConfig, plan: ThreadPlan) -> Engines | None:
 
 
 def in_engines(specs: Sequence[ModelSpec], engines: Engines, *, processes: int) -> list[ModelSpec]:
-    """The same models with every instance in an engine, and as many instances as all engines hold."""
+    """The same models with every instance in an engine, and as many instances as all engines hold. No thread but an
+    instance's own waits for an engine: one that hangs must not hold up those who bring frames."""
     return [
-        replace(spec, build=partial(engines.build, spec.name), instances=spec.instances * processes)
+        replace(
+            spec,
+            build=partial(engines.build, spec.name),
+            instances=spec.instances * processes,
+            may_be_led=False,
+        )
         for spec in specs
     ]

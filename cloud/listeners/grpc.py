@@ -1,26 +1,29 @@
 """The gRPC listener: one bidirectional stream per agent lane, a session of the service for each; `Infer` and health.
 
-It only moves messages: a stream's reading thread hands each to its session, gRPC's own thread sends what the
-session's peer has queued. What cannot be read is answered with an error and the stream kept; a peer that takes
-no more within `max_queued` messages is told so by `send` returning False; one that is gone, or silent for
-`silent_us`, ends its session. `grpc.health.v1` says SERVING exactly while the service is ready.
+It only moves messages, and lends its threads: the one that reads a stream hands each message to its session, runs the
+frame where nothing is before it while another reads on, and sends what was said meanwhile. What cannot be read is
+answered with an error and the stream kept; a peer that takes no more within `max_queued` messages is told so by `send`
+returning False; one that is gone, or silent for `silent_us`, ends its session. `grpc.health.v1` says SERVING exactly while the service is ready.
 """
 
 import contextlib
 import logging
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
+from cloud.listeners.addresses import why_not_bound
 from cloud.listeners.base import STOP_WITHIN_S, ServedEndpoint
+from cloud.listeners.crew import Crew
+from cloud.listeners.grpc_calls import Calls, Unknown
 from cloud.listeners.grpc_health import MOST_CHECKS, HealthCalls
 from cloud.listeners.grpc_infer import MOST_CALLS
 from cloud.listeners.grpc_methods import SimpleMethods
-from cloud.listeners.grpc_peer import GrpcPeer
+from cloud.listeners.grpc_peer import GrpcPeer, Transmit
 from cloud.listeners.hearing import hear
 from cloud.simple import SimpleClients
 from cloud.threads import dead, left_after
@@ -74,7 +77,7 @@ class GrpcListener:
         self._refused = 0
         self.faults = 0
         self.left_behind: list[str] = []
-        self._leaving: list[GrpcPeer] = []
+        self._crew = Crew("nearfar-grpc-read")
         self._stopped: threading.Event | None = None
         self._stopping = threading.Event()
         self._health = HealthCalls(endpoint.not_ready, clock_us=clock_us, silent_us=silent_us)
@@ -100,10 +103,10 @@ class GrpcListener:
         server = grpc.server(
             self._pool,
             handlers=[
-                _Calls({path: self._handler(lane) for lane, path in envelope.METHODS.items()}),
-                _Calls(self._health.handlers()),
-                _Calls(self._methods.handlers),
-                _Unknown(self._refuse),
+                Calls({path: self._handler(lane) for lane, path in envelope.METHODS.items()}),
+                Calls(self._health.handlers()),
+                Calls(self._methods.handlers),
+                Unknown(self._refuse),
             ],
             options=(
                 ("grpc.so_reuseport", 0),  # else two workers on one port would share its agents in silence
@@ -120,7 +123,9 @@ class GrpcListener:
             port = server.add_insecure_port(self._wanted)
         except RuntimeError as error:
             self._pool.shutdown()
-            raise ConfigError(f"listen.grpc.address {self._wanted}: {_why(host, int(wanted))}") from error
+            raise ConfigError(
+                f"listen.grpc.address {self._wanted}: {why_not_bound(host, int(wanted))}"
+            ) from error
         self._server = server
         self._bound = f"grpc://{host}:{port}"
         server.start()
@@ -137,8 +142,7 @@ class GrpcListener:
         server, self._server = self._server, None
         self._health.stop()
         self._stopped = server.stop(_GRACE_S)  # no new call from here on
-        self._leaving = self._current()
-        for peer in self._leaving:
+        for peer in self._current():
             peer.close()
 
     def stop(self, within_s: float = STOP_WITHIN_S) -> None:
@@ -149,20 +153,25 @@ class GrpcListener:
             return
         self._stopped.wait(within_s)
         self._pool.shutdown(wait=False)
-        threads = [self._watch, *(peer.reader for peer in self._leaving if peer.reader is not None)]
+        self._crew.dismiss()
+        threads = [self._watch, *self._crew.threads]
         self.left_behind = left_after(threads, until_s - time.monotonic())
 
     # -- one stream -------------------------------------------------------------------------------------------
 
     def _handler(self, lane: Lane) -> Any:
-        def live(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-            return self._serve(lane, requests, context)
+        def live(requests: Iterator[bytes], context: grpc.ServicerContext, transmit: Transmit) -> None:
+            self._serve(lane, requests, context, transmit)
 
+        # gRPC then gives us the call that sends, and any thread may use it; its own health service lives by this.
+        live.experimental_non_blocking = True  # type: ignore[attr-defined]
         return grpc.stream_stream_rpc_method_handler(live)
 
-    def _serve(self, lane: Lane, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        """The replies of one stream, which gRPC takes on a thread of its pool; another reads."""
-        peer = GrpcPeer(max_queued=self._max_queued, cancel=context.cancel)
+    def _serve(
+        self, lane: Lane, requests: Iterator[bytes], context: grpc.ServicerContext, transmit: Transmit
+    ) -> None:
+        """One stream, on a thread of gRPC's pool, which sends; others read."""
+        peer = GrpcPeer(max_queued=self._max_queued, transmit=transmit, cancel=context.cancel)
         with self._lock:
             full = len(self._peers) >= self._max_peers
             if not full:
@@ -174,35 +183,66 @@ class GrpcListener:
         peer.heard_us = self._clock_us()
         if not context.add_callback(peer.end):
             peer.end()
-        peer.read_with(lambda: self._read(lane, peer, requests))
-        return peer
+        if not self._crew.put_on(partial(self._begin, lane, peer, requests)):
+            with self._lock:
+                self._peers.discard(peer)
+            context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED, "this worker has no thread left to read a stream"
+            )
+        peer.pump()
 
-    def _read(self, lane: Lane, peer: GrpcPeer, requests: Iterator[bytes]) -> None:
-        session: Session | None = None
+    def _begin(self, lane: Lane, peer: GrpcPeer, requests: Iterator[bytes]) -> None:
         try:
             session = self._endpoint.open(peer)
+        except Exception as error:  # noqa: BLE001 - told where it is handled
+            self._fail(peer, error)
+            self._end(peer, None)
+        else:
+            self._read(lane, peer, session, requests)
+
+    def _read(self, lane: Lane, peer: GrpcPeer, session: Session, requests: Iterator[bytes]) -> None:
+        """Until the stream ends, or until another thread reads on because this one has a frame to run."""
+        handed_on = False
+        try:
             # What ends a stream (lost, cancelled, a message over the limit) is no news to anybody but its session.
             with contextlib.suppress(grpc.RpcError):
                 for data in requests:
                     peer.heard_us = self._clock_us()
-                    hear(
-                        data,
-                        lane=lane,
-                        peer=peer,
-                        session=session,
-                        arrived_us=peer.heard_us,
-                        refused=self._refuse,
-                    )
-        except Exception:
-            self.faults += 1
-            log.exception("a stream could not be read any further, and ends")
-            peer.cancel()
+                    peer.serving()
+                    try:
+                        run = hear(
+                            data,
+                            lane=lane,
+                            peer=peer,
+                            session=session,
+                            arrived_us=peer.heard_us,
+                            refused=self._refuse,
+                            may_run=True,
+                        )
+                        if run is not None:
+                            read_on = partial(self._read, lane, peer, session, requests)
+                            handed_on = self._crew.run(run, read_on)
+                    finally:
+                        peer.flush()
+                    if handed_on:
+                        break
+        except Exception as error:  # noqa: BLE001 - told where it is handled
+            self._fail(peer, error)
         finally:
-            if session is not None:
-                session.closed()
-            with self._lock:
-                self._peers.discard(peer)
-            peer.close()
+            if not handed_on:
+                self._end(peer, session)
+
+    def _fail(self, peer: GrpcPeer, error: Exception) -> None:
+        self.faults += 1
+        log.error("a stream could not be read any further, and ends", exc_info=error)
+        peer.cancel()
+
+    def _end(self, peer: GrpcPeer, session: Session | None) -> None:
+        if session is not None:
+            session.closed()
+        with self._lock:
+            self._peers.discard(peer)
+        peer.close()
 
     # -- all streams ------------------------------------------------------------------------------------------
 
@@ -231,37 +271,3 @@ class GrpcListener:
         for peer in self._current():
             if now_us - peer.heard_us > self._silent_us:
                 peer.cancel()
-
-
-class _Calls(grpc.GenericRpcHandler):
-    """Methods by path."""
-
-    def __init__(self, handlers: dict[str, Any]) -> None:
-        self._handlers = handlers
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        return self._handlers.get(str(handler_call_details.method))
-
-
-class _Unknown(grpc.GenericRpcHandler):
-    """Asked last: nobody has this method. gRPC answers so; we count."""
-
-    def __init__(self, count: Callable[[], None]) -> None:
-        self._count = count
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> None:
-        log.debug("no such method: %s", handler_call_details.method)
-        self._count()
-
-
-def _why(host: str, port: int) -> str:
-    """The system's own words about an address gRPC could not bind."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host.strip("[]"), port))
-            probe.listen(1)
-    except OSError as error:
-        return error.strerror or str(error)
-    return "gRPC could not bind it"

@@ -1,9 +1,10 @@
-"""The ZeroMQ listener: one ROUTER on one thread, a session of the service per routing id.
+"""The ZeroMQ listener: one ROUTER read by one thread at a time, a session of the service per routing id.
 
-It only moves messages: ids it does not know get a session (which asks for a Hello), what cannot be read is
-answered with an error and the connection kept. Whoever answers sends on its own thread, under the socket's
-lock: waking the listener for it would cost more than the send. A peer that cannot take more within `max_queued`
-messages is told so by `send` returning False; one that is gone, or silent for `silent_us`, ends its session.
+It only moves messages, and lends its threads: the one that read a frame runs it where nothing is before it, another
+reads on. Ids it does not know get a session (which asks for a Hello), what cannot be read is answered with an error and
+the connection kept. Whoever answers sends on its own thread, under the socket's lock: waking the listener for it would
+cost more than the send. A peer that cannot take more within `max_queued` messages is told so by `send` returning False;
+one that is gone, or silent for `silent_us`, ends its session.
 """
 
 import contextlib
@@ -17,26 +18,23 @@ from collections.abc import Callable, Sequence
 import zmq
 
 from cloud.listeners.base import STOP_WITHIN_S
+from cloud.listeners.crew import Crew
 from cloud.listeners.zmq_peer import ZmqPeer
+from cloud.listeners.zmq_router import has_message, new_router, take_message
 from cloud.threads import dead, left_after
 from pipelines.errors import ConfigError, NearfarError, Rejected
-from protos.endpoint import Endpoint
+from protos.endpoint import Endpoint, Run
 from protos.wire.live import Buffer
-from protos.wire.multipart import Parts, unpack_to_worker
+from protos.wire.multipart import Parts, messages_to_worker
 
 log = logging.getLogger(__name__)
 
-_SNDHWM = 64
 # Plain numbers: for each message, pyzmq's enumerations take as long as the message.
 _NOW = int(zmq.NOBLOCK)
 _MORE = int(zmq.SNDMORE | zmq.NOBLOCK)
-_EVENTS = int(zmq.EVENTS)
-_POLLIN = int(zmq.POLLIN)
 _MESSAGES_PER_TURN = 64
 _CONGESTED_POLL_MS = 5
 _IDLE_POLL_MS = 1000
-_HANDSHAKE_MS = 5000
-_HEARTBEAT_MS = 5000
 _LINGER_MS = 200
 _AFTER_A_FAULT_S = 0.05  # what fails at every turn must not take a whole core
 
@@ -74,7 +72,9 @@ class ZmqListener:
         self._wake_fd = -1
         self._checked_us = 0
         self._fd_lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="nearfar-zmq-listener", daemon=True)
+        self._poll = select.poll()
+        self._more = False  # messages wait that no descriptor will tell of
+        self._crew = Crew("nearfar-zmq-listener")
 
     @property
     def address(self) -> str:
@@ -84,15 +84,7 @@ class ZmqListener:
         """Bind and serve. ConfigError, in words, when the address cannot be bound."""
         host, _, port = self._wanted.rpartition(":")
         self._context = zmq.Context()
-        router = self._context.socket(zmq.ROUTER)
-        router.set(zmq.ROUTER_MANDATORY, 1)
-        router.set(zmq.ROUTER_HANDOVER, 0)
-        router.set(zmq.MAXMSGSIZE, self._max_message_bytes)
-        router.set(zmq.SNDHWM, _SNDHWM)
-        router.set(zmq.LINGER, 0)
-        router.set(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
-        router.set(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
-        router.set(zmq.HEARTBEAT_TIMEOUT, 3 * _HEARTBEAT_MS)
+        router = new_router(self._context, max_message_bytes=self._max_message_bytes)
         if host.startswith("["):
             router.set(zmq.IPV6, 1)
         try:
@@ -104,7 +96,10 @@ class ZmqListener:
         self._router = router
         self._bound = router.get_string(zmq.LAST_ENDPOINT)
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._thread.start()
+        self._poll.register(router.fileno(), select.POLLIN)
+        self._poll.register(self._wake_fd, select.POLLIN)
+        if not self._crew.put_on(self._read):
+            raise RuntimeError("the system has no thread left to listen with")
 
     def transmit(self, peer: ZmqPeer, parts: Parts) -> bool:
         """Send now, on the caller's thread, or queue behind what waits; False if the peer takes no more."""
@@ -115,7 +110,7 @@ class ZmqListener:
             if len(peer.queue) > 1:
                 return True
             # Sending may have used up the descriptor's word that something came in: then the listener looks.
-            look = not self._send_queued(peer) or self._has_message()
+            look = not self._send_queued(peer) or has_message(self._router)
         if look:
             self._signal()
         return True
@@ -128,7 +123,7 @@ class ZmqListener:
 
     @property
     def trouble(self) -> list[str]:
-        return [] if self._stopping.is_set() else dead([self._thread])
+        return [] if self._stopping.is_set() else dead(self._crew.threads)
 
     def halt(self) -> None:
         self._stopping.set()
@@ -137,98 +132,94 @@ class ZmqListener:
     def stop(self, within_s: float = STOP_WITHIN_S) -> None:
         """Hand over what is queued, end every session and the thread. Safe to call twice."""
         self.halt()
-        self.left_behind = left_after([self._thread], within_s)
+        self.left_behind = left_after(self._crew.threads, within_s)
 
     def _signal(self) -> None:
         with self._fd_lock:
             if self._wake_fd >= 0:
                 os.eventfd_write(self._wake_fd, 1)
 
-    def _run(self) -> None:
-        poll = select.poll()
-        poll.register(self._router.fileno(), select.POLLIN)
-        poll.register(self._wake_fd, select.POLLIN)
-        more = False
+    def _read(self) -> None:
+        """Until the end, or until another thread reads on because this one has a frame to run."""
+        handed_on = False
         try:
-            while not self._stopping.is_set():
+            while not handed_on and not self._stopping.is_set():
+                run = None
                 try:
-                    more = self._turn(poll, more=more)
+                    run = self._turn()
                 except Exception:
                     self.faults += 1
-                    more = True  # no descriptor tells of what was not taken
+                    self._more = True  # no descriptor tells of what was not taken
                     log.exception("a turn of the ZeroMQ listener failed, and it goes on")
                     self._stopping.wait(_AFTER_A_FAULT_S)
+                if run is not None:
+                    handed_on = self._crew.run(run, self._read)
         finally:
-            self._shut_down()
+            if not handed_on:
+                self._shut_down()
 
-    def _turn(self, poll: select.poll, *, more: bool) -> bool:
-        """Wait for something (unless `more` waits already), and do it; whether more waits."""
-        wait_ms = 0 if more else _CONGESTED_POLL_MS if self._congested else _IDLE_POLL_MS
-        if any(fd == self._wake_fd for fd, _ in poll.poll(wait_ms)):
+    def _turn(self) -> Run | None:
+        """Wait for something (unless more waits already), and do it; a frame that is to be run, which ends the turn."""
+        wait_ms = 0 if self._more else _CONGESTED_POLL_MS if self._congested else _IDLE_POLL_MS
+        news = self._poll.poll(wait_ms)
+        woken = False
+        for fd, _ in news:
+            woken = woken or fd == self._wake_fd
+        if woken:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wake_fd)
         self._flush()  # replies go out before more work comes in
-        more = self._receive()
-        self._forget_silent(self._clock_us())
-        return more
+        run = self._receive(surely=bool(news) and not woken)
+        if run is None:
+            self._forget_silent(self._clock_us())
+        return run
 
-    def _receive(self) -> bool:
-        """Take up to a turn's worth of messages; whether more may wait.
+    def _receive(self, *, surely: bool) -> Run | None:
+        """Take up to a turn's worth of messages. `surely`: the descriptor has just told of one.
 
-        Whether another one waits is asked before this one is handled: what it wakes needs the interpreter, and this
-        thread then goes straight back to waiting without it.
+        A body is nearly always there when its head has been served, so each is asked for before the next wait.
         """
+        self._more = True
         for _ in range(_MESSAGES_PER_TURN):
             with self._socket_lock:
-                if not self._has_message():
-                    return False
-                frames = self._take_message()
-                more = self._has_message()
-            self._handle(frames, self._clock_us())
-            if not more:
-                return False
-        return True
+                message = take_message(self._router) if surely or has_message(self._router) else None
+            surely = False
+            if message is None:
+                self._more = False
+                return None
+            run = self._handle(*message, self._clock_us())
+            if run is not None:
+                return run
+        return None
 
-    def _has_message(self) -> bool:
-        """Under the socket's lock. Asking costs less than the exception of a receive in vain."""
-        return bool(int(self._router.getsockopt(_EVENTS)) & _POLLIN)
-
-    def _take_message(self) -> list[zmq.Frame]:
-        """Under the socket's lock. A frame knows whether one follows; `recv_multipart` asks the socket each time."""
-        frame = self._router.recv(_NOW, copy=False)
-        frames = [frame]
-        while frame.more:
-            frame = self._router.recv(_NOW, copy=False)
-            frames.append(frame)
-        return frames
-
-    def _handle(self, frames: Sequence[zmq.Frame], arrived_us: int) -> None:
-        routing_id = frames[0].bytes
+    def _handle(self, routing_id: bytes, parts: Sequence[Buffer], arrived_us: int) -> Run | None:
         peer = self._peers.get(routing_id)
         if peer is None:
             if len(self._peers) >= self._max_peers:
                 self.refused_messages += 1
-                return
+                return None
             peer = ZmqPeer(self, routing_id)
             peer.session = self._endpoint.open(peer)
             self._peers[routing_id] = peer
         peer.heard_us = arrived_us
         session = peer.session
         assert session is not None  # noqa: S101 - set where the peer is made
-        parts: list[Buffer] = [frame.buffer for frame in frames[1:]]
         try:
-            message = unpack_to_worker(parts, agent=session.agent)
+            messages = messages_to_worker(parts, agent=session.agent)
         except Rejected as error:
             self.refused_messages += 1
             session.refuse(str(error))
-            return
+            return None
         try:
-            session.receive(message, arrived_us)
+            for message in messages[:-1]:  # a frame's head
+                session.receive(message, arrived_us)
+            return session.receive_or_run(messages[-1], arrived_us)
         except NearfarError as error:
             session.refuse(str(error))
         except Exception:
             log.exception("a message of agent %r could not be served", session.agent)
             session.refuse("this message could not be served; the worker's log says why")
+        return None
 
     def _flush(self) -> None:
         """Send what was held up; end the peers that are gone or to be closed."""
@@ -289,6 +280,7 @@ class ZmqListener:
             # what libzmq has accepted still goes out; a dead peer may hold it up this long and no longer
             self._router.close(_LINGER_MS)
         self._context.term()
+        self._crew.dismiss()
         with self._fd_lock:
             os.close(self._wake_fd)
             self._wake_fd = -1

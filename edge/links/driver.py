@@ -102,9 +102,10 @@ class Driver(Generic[C]):
             return Sent.DOWN
         # 0 is what a worker says that has never heard of limits.
         most_bytes = welcome.limits.message_bytes
-        if most_bytes and any(largest_part_bytes(message) > most_bytes for message in messages):
-            self.too_large += 1
-            return Sent.TOO_LARGE
+        for message in messages if most_bytes else ():
+            if largest_part_bytes(message) > most_bytes:
+                self.too_large += 1
+                return Sent.TOO_LARGE
         return Sent.ACCEPTED
 
     def ask_fresh(self, lane: Lane) -> None:

@@ -22,7 +22,7 @@ from protos.wire import envelope
 from protos.wire.bulk import BulkBatch, Have
 from protos.wire.live import Buffer, FrameBody, FrameHead, Result
 from protos.wire.messages import ToWorker
-from protos.wire.session import Hello, Lane
+from protos.wire.session import Hello, Lane, Welcome
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +89,8 @@ class GrpcLink(DrivenLink):
             return
         if isinstance(message, Result):
             connection.answered(message)
+        elif isinstance(message, Welcome):
+            connection.welcomed(message)
         if isinstance(message, LaneMessage):
             self._inbox.put(partial(self._driver.heard, connection, message, arrived_us))
         else:  # straight to the owner: another thread's turn would cost more than the message

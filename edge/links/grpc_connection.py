@@ -18,7 +18,7 @@ from edge.links.lane import ATTEMPT_WITHIN_US
 from protos.wire import envelope
 from protos.wire.live import Buffer, FrameBody, FrameHead, Result
 from protos.wire.messages import ToWorker
-from protos.wire.session import Lane
+from protos.wire.session import Lane, Welcome
 
 log = logging.getLogger(__name__)
 
@@ -165,6 +165,9 @@ class GrpcConnection:
     def send(self, messages: tuple[ToWorker, ...]) -> bool:
         """Queue for sending; False when the queue is full: the network takes no more."""
         return self._outgoing.put(messages, most=MOST_QUEUED)
+
+    def welcomed(self, welcome: Welcome) -> None:
+        self._outgoing.head_start.welcomed(takes_frames=welcome.takes_frames)
 
     def answered(self, result: Result) -> None:
         """What a result tells about the way up."""

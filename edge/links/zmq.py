@@ -21,8 +21,9 @@ from edge.links.names import LookUp, Names, look_up
 from edge.links.zmq_connection import ZmqConnection
 from pipelines.errors import Rejected
 from protos.wire import multipart
+from protos.wire.live import Result
 from protos.wire.messages import ToWorker
-from protos.wire.session import Hello, Lane
+from protos.wire.session import Hello, Lane, Welcome
 
 log = logging.getLogger(__name__)
 
@@ -175,17 +176,17 @@ class ZmqLink(DrivenLink):
             else:
                 connection.broken = connection.broken or "connection lost"
         connection.flush()
-        self._read(connection)
+        self._read(connection, surely=not look_at_monitor)
         if connection.broken and connection.number in self._driver.connections:
             self._driver.lost(connection, connection.broken)
 
-    def _read(self, connection: ZmqConnection) -> None:
+    def _read(self, connection: ZmqConnection, *, surely: bool) -> None:
         # A message may end this connection; what comes after it is nobody's.
-        more = True
-        while more and connection.number in self._driver.connections:
-            parts, more = connection.receive()
+        while connection.number in self._driver.connections:
+            parts = connection.receive(surely=surely)
             if parts is None:
                 return
+            surely = False
             arrived_us = self._clock_us()
             try:
                 message = multipart.unpack_to_agent(parts, agent=self._driver.agent)
@@ -193,8 +194,11 @@ class ZmqLink(DrivenLink):
                 self.bad_messages += 1
                 log.debug("link %s: %s", self._name, error)
                 continue
+            if isinstance(message, Result):
+                connection.answered(message)
+            elif isinstance(message, Welcome):
+                connection.welcomed(message)
             if isinstance(message, LaneMessage):
                 self._driver.heard(connection, message, arrived_us)
-                more = True  # what it sent may have used up the descriptor's word that something came in
             else:
                 self._driver.tell(Received(connection.lane, connection.number, message, arrived_us))

@@ -13,13 +13,14 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from edge.links.head_start import HeadStart
 from edge.links.lane import ATTEMPT_WITHIN_US
 from protos.wire import multipart
-from protos.wire.live import Cancel, FrameHead
+from protos.wire.live import Cancel, FrameBody, FrameHead, Result
 from protos.wire.messages import ToWorker
-from protos.wire.session import Goodbye, Lane
+from protos.wire.session import Goodbye, Lane, Welcome
 
-SEND_HIGH_WATER = 16  # messages: eight frames of head and body
+SEND_HIGH_WATER = 16  # messages: eight frames of head and body, or twice as many in one
 ZERO_COPY_BYTES = 262_144  # below, copying costs less than the thread that must free the buffer later
 LARGEST_REPLY_BYTES = 8 << 20
 GOODBYE_LINGER_MS = 100
@@ -49,6 +50,7 @@ class ZmqConnection:
         self.bytes_sent = 0
         self._linger_ms = 0
         self._closed = False
+        self._head_start = HeadStart()
         self._lock = threading.Lock()
         self._control: deque[multipart.Parts] = deque(maxlen=64)
         self.dealer = context.socket(zmq.DEALER)
@@ -93,21 +95,21 @@ class ZmqConnection:
             news.append(event["event"] == zmq.Event.HANDSHAKE_SUCCEEDED)
         return news
 
-    def receive(self) -> tuple[list[memoryview] | None, bool]:
-        """The parts of the next message, None when none waits; and whether another one waits behind it.
-
-        That is asked before the message is delivered: whoever it wakes needs the interpreter, and the link's thread
-        then goes straight back to waiting without it.
-        """
+    def receive(self, *, surely: bool) -> list[memoryview] | None:
+        """The parts of the next message, None when none waits. `surely`: the descriptor has just told of one."""
         with self._lock:
-            if not self._has_message():
-                return None, False
-            frame = self.dealer.recv(_NOW, copy=False)
+            if not surely and not self._has_message():
+                return None
+            receive = self.dealer.recv
+            try:
+                frame = receive(_NOW, copy=False)
+            except zmq.Again:  # the descriptor told of something else
+                return None
             parts = [frame.buffer]
             while frame.more:  # `recv_multipart` asks the socket instead, which costs more than the message
-                frame = self.dealer.recv(_NOW, copy=False)
+                frame = receive(_NOW, copy=False)
                 parts.append(frame.buffer)
-            return parts, self._has_message()
+            return parts
 
     def control(self, message: ToWorker) -> None:
         """Send a small message, as soon as there is room: the oldest waiting one gives way."""
@@ -118,8 +120,9 @@ class ZmqConnection:
             self._flush()
 
     def flush(self) -> None:
-        with self._lock:
-            self._flush()
+        if self._control:
+            with self._lock:
+                self._flush()
 
     @property
     def waits_to_send(self) -> bool:
@@ -128,12 +131,28 @@ class ZmqConnection:
     def send(self, messages: Sequence[ToWorker]) -> tuple[bool, bool]:
         """Hand messages to the network now, in order: whether they all fit (else none of them counts), and whether
         the link's thread should look, because something came in or broke and no descriptor will tell."""
-        packed = [multipart.pack_to_worker(message) for message in messages]
         with self._lock:
+            packed = self._pack(messages)
             sent = self._send_all(messages, packed)
             if self.broken or self._control:
                 return sent, True
             return sent, self._has_message()
+
+    def welcomed(self, welcome: Welcome) -> None:
+        self._head_start.welcomed(takes_frames=welcome.takes_frames)
+
+    def answered(self, result: Result) -> None:
+        """What a result tells about the way up."""
+        self._head_start.seen(result.timing.body_mono_us - result.timing.head_mono_us)
+
+    def _pack(self, messages: Sequence[ToWorker]) -> list[multipart.Parts]:
+        """A head and its body in one message where the network is quick: to send the head ahead wakes the socket's thread,
+        which then holds up the body."""
+        if len(messages) == 2:
+            head, body = messages
+            if isinstance(head, FrameHead) and isinstance(body, FrameBody) and not self._head_start.apart():
+                return [multipart.pack_frame(head, body)]
+        return [multipart.pack_to_worker(message) for message in messages]
 
     def _send_all(self, messages: Sequence[ToWorker], packed: Sequence[multipart.Parts]) -> bool:
         self._flush()
@@ -157,17 +176,18 @@ class ZmqConnection:
             self._control.popleft()
 
     def _send(self, parts: multipart.Parts) -> bool:
-        size = sum(len(part) for part in parts)
+        send, size, last = self.dealer.send, 0, parts[-1]
         try:
             for part in parts[:-1]:
-                self.dealer.send(part, _MORE)
-            self.dealer.send(parts[-1], _NOW, copy=size < ZERO_COPY_BYTES)
+                send(part, _MORE)
+                size += len(part)
+            send(last, _NOW, copy=len(last) < ZERO_COPY_BYTES)
         except zmq.Again:
             return False
         except zmq.ZMQError as error:
             self.broken = self.broken or str(error)
             return False
-        self.bytes_sent += size
+        self.bytes_sent += size + len(last)
         return True
 
     def close(self) -> None:

@@ -6,8 +6,8 @@ once on the way out and never on the way in. Damaged or unknown input raises Rej
 
 from pipelines.errors import Rejected
 from protos import inference_pb2 as pb
-from protos.wire import live, messages
-from protos.wire.fields import BYTES, fields, varint_bytes
+from protos.wire import frames, live, messages
+from protos.wire.fields import BYTES, fields, varint, varint_bytes, whole
 from protos.wire.messages import ToAgent, ToWorker
 from protos.wire.session import Lane
 
@@ -25,7 +25,12 @@ OVERHEAD_BYTES = 1024
 
 _FRAME = pb.ToWorker.DESCRIPTOR.fields_by_name["frame"].number
 _FRAME_HEAD = pb.ToWorker.DESCRIPTOR.fields_by_name["frame_head"].number
+_FRAME_KEY = _FRAME << 3 | BYTES
+_RESULT_KEY = pb.ToAgent.DESCRIPTOR.fields_by_name["result"].number << 3 | BYTES
+_SMALL_BYTES = 1 << 10
 _FRAME_BODY = pb.ToWorker.DESCRIPTOR.fields_by_name["frame_body"].number
+_HEAD_KEY, _BODY_KEY = 1 << 3 | BYTES, 2 << 3 | BYTES  # of a Frame
+_SEQ_KEY, _DATA_KEY = 2 << 3, 3 << 3 | BYTES  # of a FrameBody
 _MOST_FIELDS = 16
 """Of an envelope, a frame or a body: they have three at most, the rest is for later versions."""
 
@@ -54,20 +59,25 @@ def pack_to_agent(message: ToAgent) -> bytes:
 
 def unpack_to_worker(data: bytes, *, agent: str = "") -> tuple[ToWorker, ...]:
     """The message, or a frame's head and body. Rejected for anything an agent of this protocol would not send."""
-    kind, inner = _open(data)
-    if kind == _FRAME_BODY:
-        return (_frame_body(inner),)
-    if kind != _FRAME:
-        return (messages.decode_to_worker(kind, inner, agent=agent),)
-    found = fields(inner, most=_MOST_FIELDS)
-    parts = {number: value for number, value in found if isinstance(value, memoryview)}
-    if not {1, 2} <= set(parts):
-        raise Rejected("a frame has a head and a body")
-    return messages.decode_to_worker(_FRAME_HEAD, parts[1], agent=agent), _frame_body(parts[2])
+    frame = whole(data, _FRAME_KEY)  # nearly always
+    if frame is None:
+        kind, inner = _open(data)
+        if kind == _FRAME_BODY:
+            return (_frame_body(inner),)
+        if kind != _FRAME:
+            return (messages.decode_to_worker(kind, inner, agent=agent),)
+        frame = inner
+    head, body = _halves(frame)
+    if len(head) > _SMALL_BYTES:
+        return messages.decode_to_worker(_FRAME_HEAD, head, agent=agent), _frame_body(body)
+    return frames.read_head(head), _frame_body(body)
 
 
 def unpack_to_agent(data: bytes, *, agent: str = "") -> ToAgent:
     """Rejected for anything a worker of this protocol would not send."""
+    result = whole(data, _RESULT_KEY)
+    if result is not None:
+        return frames.read_result(result)
     kind, inner = _open(data)
     return messages.decode_to_agent(kind, inner, agent=agent)
 
@@ -78,14 +88,8 @@ def _tag(kind: int, size: int) -> bytes:
 
 def _frame_body_head(body: live.FrameBody) -> bytes:
     """A serialised FrameBody up to its data, its last field: protobuf itself would copy that three times."""
-    head = b""
-    if body.stream:
-        head += b"\x08" + varint_bytes(body.stream)
-    if body.seq:
-        head += b"\x10" + varint_bytes(body.seq)
-    if len(body.data):
-        head += b"\x1a" + varint_bytes(len(body.data))
-    return head
+    head, size_bytes = frames.body_header(body), len(body.data)
+    return head + b"\x1a" + varint_bytes(size_bytes) if size_bytes else head
 
 
 def _open(data: bytes) -> tuple[int, memoryview]:
@@ -97,7 +101,26 @@ def _open(data: bytes) -> tuple[int, memoryview]:
     return inside[0]
 
 
+def _halves(frame: memoryview) -> tuple[memoryview, memoryview]:
+    """The head and the body of a frame, as serialised; Rejected without both."""
+    if len(frame) and frame[0] == _HEAD_KEY:
+        size, at = varint(frame, 1)
+        body = whole(frame, _BODY_KEY, at + size)
+        if body is not None:
+            return frame[at : at + size], body
+    found = fields(frame, most=_MOST_FIELDS)
+    parts = {number: value for number, value in found if isinstance(value, memoryview)}
+    if not {1, 2} <= set(parts):
+        raise Rejected("a frame has a head and a body")
+    return parts[1], parts[2]
+
+
 def _frame_body(inner: memoryview) -> live.FrameBody:
+    if len(inner) and inner[0] == _SEQ_KEY:  # of the first stream, as ours are made
+        seq, at = varint(inner, 1)
+        payload = whole(inner, _DATA_KEY, at)
+        if payload is not None:
+            return live.FrameBody(stream=0, seq=seq, data=payload)
     stream, seq = 0, 0
     data: live.Buffer = b""
     for number, value in fields(inner, most=_MOST_FIELDS):

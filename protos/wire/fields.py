@@ -15,6 +15,15 @@ _MOST_VARINT_BYTES = 10
 _SHORT = tuple(bytes((value,)) for value in range(0x80))
 
 
+def whole(data: bytes | memoryview, key: int, at: int = 0) -> memoryview | None:
+    """What is in the field of this `key` byte (number and wire type BYTES) if that begins at `at` and fills `data` to its
+    end; else None."""
+    if at >= len(data) or data[at] != key:
+        return None
+    size, at = varint(data, at + 1)
+    return memoryview(data)[at:] if at + size == len(data) else None
+
+
 def fields(data: memoryview, *, most: int) -> Iterator[tuple[int, Value]]:
     """Numbers and values; fixed-width fields, of which we have none, are skipped. Rejected beyond `most` fields."""
     at = 0
@@ -25,13 +34,13 @@ def fields(data: memoryview, *, most: int) -> Iterator[tuple[int, Value]]:
         if key < 0x80:  # nearly always, and then a call costs more than the number
             at += 1
         else:
-            key, at = _varint(data, at)
+            key, at = varint(data, at)
         number, kind = key >> 3, key & 7
         if kind == VARINT:
-            value, at = _varint(data, at)
+            value, at = varint(data, at)
             yield number, value
         elif kind == BYTES:
-            size, at = _varint(data, at)
+            size, at = varint(data, at)
             if size > len(data) - at:
                 raise Rejected(f"field {number} says {size} bytes and has {len(data) - at}")
             yield number, data[at : at + size]
@@ -67,8 +76,10 @@ def varint_bytes(value: int) -> bytes:
     return bytes(out)
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """The number at `at` and where the next thing begins."""
+def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """The number at `at` and where the next thing begins; Rejected if it is cut short or too long."""
+    if at < len(data) and data[at] < 0x80:
+        return data[at], at + 1
     value = 0
     for place in range(_MOST_VARINT_BYTES):
         if at >= len(data):

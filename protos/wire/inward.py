@@ -4,8 +4,7 @@ from typing import Any
 
 from pipelines.errors import Rejected
 from pipelines.frame import FrameId
-from pipelines.result import PRIORITIES
-from protos.wire import bulk, live, payloads, session, values
+from protos.wire import bulk, frames, live, payloads, session, values
 from protos.wire.unions import ToAgent, ToWorker
 from protos.wire.values import LANES, REASONS
 
@@ -14,7 +13,13 @@ MOST_STREAMS = 1000
 
 
 def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWorker | ToAgent:
-    match name:
+    match name:  # what comes with every frame first
+        case "frame_head":
+            return frames.head_from(m)
+        case "frame_body":
+            return frames.body_from(m, payload)
+        case "result":
+            return frames.result_from(m)
         case "hello":
             if len(m.streams) > MOST_STREAMS:
                 raise Rejected(f"a Hello of {len(m.streams)} streams; {MOST_STREAMS} are the most")
@@ -57,6 +62,7 @@ def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWork
                     payload_bytes=m.limits.payload_bytes,
                 ),
                 credit=session.Credit(frames=m.credit.frames, bytes=m.credit.bytes),
+                takes_frames=m.takes_frames,
             )
         case "credit":
             return session.Credit(frames=m.frames, bytes=m.bytes)
@@ -75,22 +81,8 @@ def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWork
             return session.Goodbye(reason=m.reason)
         case "error":
             return session.Error(reason=values.member(REASONS, m.reason), text=m.text, retry=m.retry)
-        case "frame_head":
-            return _frame_head(m)
-        case "frame_body":
-            return live.FrameBody(stream=m.stream, seq=m.seq, data=m.data if payload is None else payload)
         case "cancel":
             return live.Cancel(stream=m.stream, seq=m.seq)
-        case "result":
-            return live.Result(
-                stream=m.stream,
-                seq=m.seq,
-                detections=values.detections_from(m.detections),
-                model=m.model,
-                model_sha256=m.model_sha256,
-                timing=values.timing_from(m.timing),
-                load=values.load_from(m.load),
-            )
         case "reject":
             return live.Reject(
                 stream=m.stream,
@@ -132,24 +124,3 @@ def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWork
             )
         case _:  # pragma: no cover - the tables above name every field
             raise Rejected(f"unknown message {name}")
-
-
-def _frame_head(m: Any) -> live.FrameHead:
-    """One that contradicts itself is still the head of a frame: that is told as its `fault`."""
-    encoding, fault = values.encoding_of(m.encoding)
-    if m.priority >= len(PRIORITIES):
-        fault = fault or f"unknown priority {m.priority}"
-    fault = fault or values.source_fault(m.source_width_px, m.source_height_px)
-    return live.FrameHead(
-        stream=m.stream,
-        seq=m.seq,
-        worker_budget_us=m.worker_budget_us,
-        sent_mono_us=m.sent_mono_us,
-        encoding=encoding,
-        priority=PRIORITIES[min(m.priority, len(PRIORITIES) - 1)],
-        probe=m.probe,
-        traceparent=m.traceparent,
-        source_width_px=m.source_width_px,
-        source_height_px=m.source_height_px,
-        fault=fault,
-    )

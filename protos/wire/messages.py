@@ -109,9 +109,10 @@ def _check_size(kind: int, header: live.Buffer) -> None:
 def _parse(
     table: dict[int, tuple[str, Any]], kind: int, header: live.Buffer, payload: live.Buffer | None, agent: str
 ) -> ToWorker | ToAgent:
-    if kind not in table:
+    found = table.get(kind)
+    if found is None:
         raise Rejected(f"unknown kind {kind}")
-    name, message_class = table[kind]
+    name, message_class = found
     try:
         message = message_class.FromString(bytes(header))
     except DecodeError as error:

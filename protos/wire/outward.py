@@ -4,15 +4,18 @@ from typing import cast
 
 from google.protobuf.message import Message
 
-from pipelines.result import PRIORITIES
 from protos import inference_pb2 as pb
-from protos.wire import bulk, live, payloads, session, values
+from protos.wire import bulk, frames, live, payloads, session, values
 from protos.wire.unions import ToAgent, ToWorker
 from protos.wire.values import LANES, REASONS
 
 
 def encode(message: ToWorker | ToAgent) -> Message:
     """The inner protobuf message; a FrameBody without its data."""
+    if isinstance(message, live.FrameHead):
+        return frames.head_to(message)
+    if isinstance(message, live.Result):
+        return frames.result_to(message)
     match message:
         case session.Hello():
             return pb.Hello(
@@ -54,6 +57,7 @@ def encode(message: ToWorker | ToAgent) -> Message:
                     payload_bytes=message.limits.payload_bytes,
                 ),
                 credit=pb.Credit(frames=message.credit.frames, bytes=message.credit.bytes),
+                takes_frames=message.takes_frames,
             )
         case session.Credit():
             return pb.Credit(frames=message.frames, bytes=message.bytes)
@@ -76,33 +80,10 @@ def encode(message: ToWorker | ToAgent) -> Message:
                 text=message.text,
                 retry=message.retry,
             )
-        case live.FrameHead():
-            return pb.FrameHead(
-                stream=message.stream,
-                seq=message.seq,
-                worker_budget_us=message.worker_budget_us,
-                sent_mono_us=message.sent_mono_us,
-                encoding=values.encoding_to(message.encoding),
-                priority=PRIORITIES.index(message.priority),
-                probe=message.probe,
-                traceparent=message.traceparent,
-                source_width_px=message.source_width_px,
-                source_height_px=message.source_height_px,
-            )
         case live.FrameBody():
             return pb.FrameBody(stream=message.stream, seq=message.seq)
         case live.Cancel():
             return pb.Cancel(stream=message.stream, seq=message.seq)
-        case live.Result():
-            return pb.Result(
-                stream=message.stream,
-                seq=message.seq,
-                detections=values.detections_to(message.detections, with_labels=False),
-                model=message.model,
-                model_sha256=message.model_sha256,
-                timing=values.timing_to(message.timing),
-                load=values.load_to(message.load),
-            )
         case live.Reject():
             return pb.Reject(
                 stream=message.stream,

@@ -90,13 +90,15 @@ class Credit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Welcome:
-    """`models[0]` is the one this connection runs (`Hello.model`, or the worker's default); then the others."""
+    """`models[0]` is the one this connection runs (`Hello.model`, or the worker's default); then the others.
+    `takes_frames`: also as one message, head and body."""
 
     worker_run: bytes
     store_id: str
     models: tuple[ModelInfo, ...]
     limits: Limits
     credit: Credit
+    takes_frames: bool = False
     protocol: int = PROTOCOL_VERSION
 
 

@@ -87,12 +87,10 @@ def encoding_of(message: pb.Encoding) -> tuple[Encoding, str]:
         channels=message.channels,
         body_bytes=message.body_bytes,
     )
-    if message.decoded_bytes == value.decoded_bytes:
+    claimed_bytes, decoded_bytes = message.decoded_bytes, value.decoded_bytes
+    if claimed_bytes == decoded_bytes:
         return value, ""
-    return (
-        value,
-        f"encoding claims {message.decoded_bytes} decoded bytes, its size says {value.decoded_bytes}",
-    )
+    return value, f"encoding claims {claimed_bytes} decoded bytes, its size says {decoded_bytes}"
 
 
 def encoding_from(message: pb.Encoding) -> Encoding:
@@ -115,8 +113,9 @@ def detections_to(value: Detections, *, with_labels: bool = True) -> pb.Detectio
 def detections_from(message: pb.Detections, labels: tuple[str, ...] = ()) -> Detections:
     """Rejected if the columns are not of one length. `labels` serve where the message has none."""
     boxes, scores = message.boxes, message.scores
-    if len(message.labels) > _MOST_LABELS:
-        raise Rejected(f"{len(message.labels)} labels; a class id tells {_MOST_LABELS} apart")
+    own_labels = message.labels
+    if len(own_labels) > _MOST_LABELS:
+        raise Rejected(f"{len(own_labels)} labels; a class id tells {_MOST_LABELS} apart")
     if len(boxes) % _F4.itemsize:
         raise Rejected("detections do not fit together: the last box is cut")
     try:
@@ -126,7 +125,7 @@ def detections_from(message: pb.Detections, labels: tuple[str, ...] = ()) -> Det
             numbers[:count].reshape(-1, 4),
             numbers[count:],
             np.frombuffer(message.class_ids, _U2),
-            tuple(message.labels) or labels,
+            tuple(own_labels) or labels,
         )
     except ValueError as error:
         raise Rejected(f"detections do not fit together: {error}") from error
@@ -142,7 +141,8 @@ def _all_finite(numbers: NDArray[np.float32]) -> bool:
 
 
 def _bytes(column: NDArray[Any], wire: "np.dtype[Any]") -> bytes:
-    return (column if column.dtype == wire else column.astype(wire)).tobytes()
+    same = column.dtype is wire or column.dtype == wire
+    return (column if same else column.astype(wire)).tobytes()
 
 
 def timing_to(value: WorkerTiming) -> pb.Timing:

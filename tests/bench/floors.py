@@ -1,12 +1,15 @@
 """What the bare libraries cost: a peer that reads a frame and returns a small reply, and nothing else.
 
-`python -m tests.bench.floors zmq|grpc` serves on loopback until stdin closes and prints its port. The bytes
+`python -m tests.bench.floors tcp|zmq|grpc` serves on loopback until stdin closes and prints its port. The bytes
 are those of our own wire, part for part and message for message, and are put together while the clock runs, as ours
-are. Over ZeroMQ that is a head and a body, two messages of one frame; over gRPC one message, as seven of our eight
-frames go on a network as quick as this one, and as two (`grpc apart`) only to be reported beside it. One reply each.
+are: one message with head and body, as seven of our eight frames go on a network as quick as this one, and as two
+(`zmq apart`, `grpc apart`) only to be reported beside it. A bare socket, below all of them, is given the length and
+the body. One reply each.
 """
 
 import queue
+import socket
+import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -23,6 +26,7 @@ KIND = b"k"
 HEAD = bytes(40)
 BODY_HEADER = bytes(4)
 REPLY_BYTES = 144
+_LENGTH = struct.Struct("!I")
 METHOD = "/floor.Floor/Live"
 GRPC_OPTIONS = (
     ("grpc.max_receive_message_length", 64 << 20),
@@ -34,25 +38,54 @@ GRPC_OPTIONS = (
 class Floor(Protocol):
     """A client of a bare peer."""
 
-    def call(self, body: bytes) -> None:
-        """Send a frame and wait for its reply."""
+    def send(self, body: bytes) -> None:
+        """Send a frame."""
+        ...
+
+    def receive(self, body: bytes) -> None:
+        """Wait for the next reply, which is to be that to a frame like `body`."""
         ...
 
     def close(self) -> None: ...
 
 
-class ZmqFloor:
-    """A DEALER that sends `[kind, head]` and `[kind, header, body]` and waits for `[kind, reply]`."""
+class TcpFloor:
+    """A blocking socket."""
 
     def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, body: bytes) -> None:
+        self._socket.sendall(_LENGTH.pack(len(body)))
+        self._socket.sendall(body)
+
+    def receive(self, body: bytes) -> None:
+        _check(_read(self._socket, REPLY_BYTES), body)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class ZmqFloor:
+    """A DEALER that sends `[kind, head, body]` and waits for `[kind, reply]`; `apart`: `[kind, head]` and
+    `[kind, header, body]`."""
+
+    def __init__(self, port: int, *, apart: bool = False) -> None:
+        self._apart = apart
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.set(zmq.LINGER, 0)
         self._socket.connect(f"tcp://127.0.0.1:{port}")
 
-    def call(self, body: bytes) -> None:
-        self._socket.send_multipart([KIND, HEAD])
-        self._socket.send_multipart([KIND, BODY_HEADER, body], copy=False)
+    def send(self, body: bytes) -> None:
+        if self._apart:
+            self._socket.send_multipart([KIND, HEAD])
+            self._socket.send_multipart([KIND, BODY_HEADER, body], copy=False)
+        else:
+            self._socket.send_multipart([KIND, HEAD, body], copy=False)
+
+    def receive(self, body: bytes) -> None:
         _check(self._socket.recv_multipart()[1], body)
 
     def close(self) -> None:
@@ -70,12 +103,14 @@ class GrpcFloor:
         method: Any = self._channel.stream_stream(METHOD)
         self._replies: Iterator[bytes] = method(iter(self._requests.get, None))
 
-    def call(self, body: bytes) -> None:
+    def send(self, body: bytes) -> None:
         if self._apart:
             self._requests.put(HEAD)
             self._requests.put(b"".join((BODY_HEADER, body)))
         else:
             self._requests.put(b"".join((HEAD, BODY_HEADER, body)))
+
+    def receive(self, body: bytes) -> None:
         _check(next(self._replies), body)
 
     def close(self) -> None:
@@ -86,10 +121,41 @@ class GrpcFloor:
 
 
 FLOORS: dict[str, Callable[[int], Floor]] = {
+    "tcp": TcpFloor,
     "zmq": ZmqFloor,
+    "zmq apart": partial(ZmqFloor, apart=True),
     "grpc": GrpcFloor,
     "grpc apart": partial(GrpcFloor, apart=True),
 }
+
+
+def _serve_tcp() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    _announce(listener.getsockname()[1])
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with connection:
+            while length := _read(connection, _LENGTH.size):
+                body = _read(connection, _LENGTH.unpack(length)[0])
+                connection.sendall(_reply(body))
+
+    threading.Thread(target=serve, daemon=True).start()
+    sys.stdin.read()
+    listener.close()
+
+
+def _read(connection: socket.socket, size_bytes: int) -> memoryview:
+    """So many bytes; none once the other side has closed."""
+    data = memoryview(bytearray(size_bytes))
+    at = 0
+    while at < size_bytes:
+        got = connection.recv_into(data[at:])
+        if not got:
+            return data[:0]
+        at += got
+    return data
 
 
 def _serve_zmq() -> None:
@@ -133,11 +199,11 @@ def _reply(body: memoryview) -> bytes:
     return bytes((body[-1],)) + bytes(REPLY_BYTES - 1)
 
 
-def _check(reply: bytes, body: bytes) -> None:
+def _check(reply: bytes | memoryview, body: bytes) -> None:
     if len(reply) != REPLY_BYTES or reply[0] != body[-1]:
         raise RuntimeError("this is not the reply to this frame")
 
 
 if __name__ == "__main__":
     tune()
-    {"zmq": _serve_zmq, "grpc": _serve_grpc}[sys.argv[1]]()
+    {"tcp": _serve_tcp, "zmq": _serve_zmq, "grpc": _serve_grpc}[sys.argv[1]]()

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cloud.config import LISTENERS
+from cloud.limits import ServiceLimits
 from cloud.model_spec import ModelSpec
 from cloud.service import Service
 from cloud.store.records import open_store
@@ -85,6 +86,7 @@ def serving(kind: str, folder: Path, *, address: str = "127.0.0.1:0") -> Iterato
             store_id=store.store_id,
             clock_us=monotonic_us,
             unix_us=lambda: time.time_ns() // 1000,
+            limits=ServiceLimits(bytes_in_flight=16 << 20),
         )
         service.start()
         listener: Any = LISTENERS[kind].resolve()(

@@ -84,7 +84,9 @@ def test_a_hello_that_does_not_fit_is_refused_with_words_and_the_next_may_fit(
         assert (error.reason, error.retry) == (reason, False)
         assert words in error.text
         gateway.send(replace(HELLO, **FITTING))
-        assert gateway.until(Welcome).models[0].name == MODEL
+        welcome = gateway.until(Welcome)
+        assert welcome.models[0].name == MODEL
+        assert welcome.takes_frames
         gateway.send(*frame(1, b"0123456789", codec="raw"))
         assert gateway.until(Result).seq == 1
 

@@ -13,7 +13,7 @@ import pytest
 
 from cloud.config import LISTENERS
 from cloud.listeners import grpc as grpc_listener
-from cloud.listeners import zmq as zmq_listener
+from cloud.listeners import zmq_router
 from cloud.listeners.base import Listener
 from cloud.service import Service
 from protos.wire.live import Result
@@ -88,7 +88,7 @@ def slowest_s(gateway: Agent, first: int, frames: int = 30) -> float:
 
 @pytest.fixture(params=[kind.name for kind in LISTENERS])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    for module in (zmq_listener, grpc_listener):
+    for module in (zmq_router, grpc_listener):
         monkeypatch.setattr(module, "_HANDSHAKE_MS", 2000)
     return str(request.param)
 

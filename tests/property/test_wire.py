@@ -1,5 +1,7 @@
 """Whatever a message holds, it crosses unchanged, on both wires."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -87,6 +89,19 @@ def test_a_head_and_its_body_in_one_message_arrive_as_the_two_they_are(data: st.
     assert [value(m) for m in envelope.unpack_to_worker(whole)] == [value(head), value(body)]
     assert pb.ToWorker.FromString(whole).SerializeToString() == whole
     assert len(whole) <= len(body.data) + envelope.OVERHEAD_BYTES
+    body = replace(body, stream=head.stream, seq=head.seq)
+    parts = multipart.pack_frame(head, body)
+    assert len(parts) == 3
+    assert parts[2] is body.data
+    assert [value(m) for m in multipart.messages_to_worker(parts)] == [value(head), value(body)]
+
+
+@pytest.mark.parametrize(
+    "parts", [(b"\x0a", b""), (b"\x0a", b"\xff", b"picture"), (b"\x0a", b"\x0a" * 2000, b"")]
+)
+def test_a_frame_without_a_body_or_with_a_damaged_head_is_refused(parts: tuple[bytes, ...]) -> None:
+    with pytest.raises(Rejected):
+        multipart.messages_to_worker(parts)
 
 
 def test_fields_a_later_version_adds_to_an_envelope_or_a_body_are_passed_over() -> None:

@@ -16,6 +16,7 @@ WELCOME = Welcome(
     ),
     limits=Limits(message_bytes=8 << 20, picture_px=1 << 22, decompressed_bytes=1 << 24, batch_records=500),
     credit=Credit(frames=8, bytes=1 << 22),
+    takes_frames=True,
 )
 
 
@@ -52,6 +53,9 @@ class ScriptedSession:
         self.received.append(message)
         if not self.deaf:
             self._answer(message, arrived_us)
+
+    def receive_or_run(self, message: ToWorker, arrived_us: int) -> None:
+        self.receive(message, arrived_us)
 
     def _answer(self, message: ToWorker, arrived_us: int) -> None:
         match message:

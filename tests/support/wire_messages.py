@@ -192,6 +192,7 @@ to_agent: dict[type, st.SearchStrategy[Any]] = {
             payload_bytes=u64,
         ),
         credit=credits_,
+        takes_frames=st.booleans(),
         protocol=u32,
     ),
     live.Result: st.builds(

@@ -17,11 +17,10 @@ import psutil
 import pytest
 
 from cloud.listeners.grpc import GrpcListener
-from edge.links.base import Connected, Disconnected, Received, Sent
+from edge.links.base import Connected, Disconnected, Sent
 from nearfar.relay import Relay
 from pipelines.runtime import monotonic_us
 from protos.wire import envelope
-from protos.wire.live import FrameBody, FrameHead
 from protos.wire.session import Lane, Ping
 from tests.support.agents import frame, port_of
 from tests.support.endpoints import ScriptedEndpoint
@@ -85,32 +84,6 @@ def test_live_and_bulk_are_two_tcp_connections_and_a_fresh_one_is_a_third(worker
         wire.wait(Connected, 3)
         assert len(outgoing(port)) == 3
     eventually(lambda: not outgoing(port), what="the end of every connection")
-
-
-@pytest.mark.parametrize(("spread_us", "together"), [(100, True), (5000, False), (0, False)])
-def test_head_and_body_share_a_message_only_where_the_head_gains_nothing(
-    worker: GrpcWorker, spread_us: int, together: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whichever way they travel, a session gets the head, then the body."""
-    endpoint, listener = worker
-    endpoint.spread_us = spread_us
-    packed: list[int] = []
-    pack = envelope.pack_frame
-
-    def counted(head: FrameHead, body: FrameBody) -> bytes:
-        packed.append(head.seq)
-        return pack(head, body)
-
-    monkeypatch.setattr(envelope, "pack_frame", counted)
-    with closing(Wire("grpc", port_of(listener.address))) as wire:
-        wire.wait(Connected, 2)
-        for seq in range(1, 13):
-            assert wire.link.send(*frame(seq, b"x" * 30_000)) is Sent.ACCEPTED
-            wire.wait(Received, seq)
-        (session,) = endpoint.on(Lane.LIVE)
-        assert [m.seq for m in session.frames] == [seq for seq in range(1, 13) for _ in range(2)]
-        assert [type(m) for m in session.frames] == [FrameHead, FrameBody] * 12
-    assert bool(packed) is together
 
 
 def test_a_link_reaches_a_worker_at_an_ipv6_address() -> None:

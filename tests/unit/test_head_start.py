@@ -5,6 +5,7 @@ from edge.links.head_start import APART_EVERY, QUICK_FRAMES, WORTH_US, HeadStart
 
 def quick() -> HeadStart:
     made = HeadStart()
+    made.welcomed(takes_frames=True)
     for _ in range(QUICK_FRAMES):
         assert made.apart()
         made.seen(WORTH_US - 1)
@@ -26,8 +27,16 @@ def test_one_head_that_gained_time_sends_all_ahead_again() -> None:
     assert [start.apart() for _ in range(20)] == [True] * 20
 
 
+def test_a_worker_that_did_not_say_that_it_takes_frames_in_one_message_is_sent_none() -> None:
+    start = HeadStart()
+    for _ in range(20):
+        assert start.apart()
+        start.seen(1)
+
+
 def test_a_frame_in_one_message_tells_nothing() -> None:
     start = HeadStart()
+    start.welcomed(takes_frames=True)
     for _ in range(100):
         start.seen(0)
     assert start.apart()
