@@ -10,8 +10,7 @@ import pytest
 from cloud.config import load_worker
 from cloud.engine.of_worker import engines_of, in_engines
 from cloud.jobs import Job
-from cloud.model_spec import ModelSpec
-from cloud.model_specs import model_specs
+from cloud.model_spec import ModelSpec, model_specs
 from cloud.scheduling.batch_rule import BatchRule
 from cloud.service import Service
 from cloud.thread_plan import thread_plan
@@ -84,7 +83,7 @@ def test_a_model_in_an_engine_process_is_not_led_because_an_engine_that_hangs_wo
     config = load_worker(path)
     plan = thread_plan(config)
     specs = model_specs(config, plan)
-    engines = engines_of(config, plan.threads)
+    engines = engines_of(config, plan)
     if engines is not None:
         specs = in_engines(specs, engines, processes=processes)
         engines.stop()
