@@ -11,27 +11,27 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from cloud import gauges
-from cloud.acknowledger import Acknowledger
-from cloud.backfill import Backfill
-from cloud.backlog import Backlog
-from cloud.decoding import DecodePool
-from cloud.jobs import EXPIRED, STOPPED, Job, Outcome
-from cloud.lead import Lead
-from cloud.ledger import Ledger
+from cloud.agents.reception import Reception
+from cloud.agents.session import WorkerSession
+from cloud.backlog.backlog import Backlog
+from cloud.backlog.decoding import DecodePool
+from cloud.backlog.jobs import EXPIRED, STOPPED, Job, Outcome
+from cloud.backlog.lead import Lead
+from cloud.backlog.ledger import Ledger
+from cloud.keeping.backfill import Backfill
+from cloud.keeping.live_payloads import LivePayloads
+from cloud.keeping.uploads import Uploads
 from cloud.limits import ServiceLimits
-from cloud.live_payloads import LivePayloads
-from cloud.metrics import WorkerMetrics
-from cloud.model_spec import ModelSpec
-from cloud.models import ModelHost
-from cloud.outcomes import Outcomes
-from cloud.reception import Reception
+from cloud.models.host import ModelHost
+from cloud.models.spec import ModelSpec
+from cloud.replying.acknowledger import Acknowledger
+from cloud.replying.outcomes import Outcomes
 from cloud.scheduling.admission import PayloadLimits
 from cloud.scheduling.credits import Credits
-from cloud.session import WorkerSession
 from cloud.store.writer import Store, StoreWriter
+from cloud.telemetry import gauges
+from cloud.telemetry.metrics import WorkerMetrics
 from cloud.threads import dead, left_after
-from cloud.uploads import Uploads
 from pipelines.codecs.base import Codec, PictureLimits
 from protos.endpoint import Peer
 from protos.wire.bulk import BulkBatch, Have

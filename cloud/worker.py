@@ -12,18 +12,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from cloud.agents.simple_clients import SimpleClients
 from cloud.config import LISTENERS, GrpcListenConfig, WorkerConfig
 from cloud.engine.engines import Engines
 from cloud.engine.metrics import show_engines
 from cloud.engine.of_worker import engines_of, in_engines
-from cloud.keeping import Keeping
+from cloud.keeping.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
-from cloud.model_spec import model_specs
+from cloud.models.spec import model_specs
+from cloud.models.thread_plan import thread_plan
 from cloud.service import Service
-from cloud.simple import SimpleClients
 from cloud.store.records import RecordStore, open_store
-from cloud.thread_plan import thread_plan
 from pipelines.codecs.kinds import CODECS
 from pipelines.errors import Retryable
 from pipelines.listen import AddressConfig

@@ -17,17 +17,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from edge import readiness
 from edge.assembly import assemble, label_space
 from edge.config import PipelineConfig
-from edge.facts import facts_of
-from edge.far_labels import FarLabels
+from edge.far.labels import FarLabels
 from edge.links.base import Link
 from edge.outbox.oldest import oldest_age_us
 from edge.outbox.stats import OutboxStats
-from edge.promises import broken_promises
-from edge.summary import streams_summary, summary_of
-from edge.vitals import Vitals, vitals_of
+from edge.telemetry import readiness
+from edge.telemetry.facts import facts_of
+from edge.telemetry.promises import broken_promises
+from edge.telemetry.summary import streams_summary, summary_of
+from edge.telemetry.vitals import Vitals, vitals_of
 from pipelines.detectors.base import CancelToken
 from pipelines.runtime import monotonic_us
 from protos.wire.session import Hello, Lane

@@ -6,35 +6,35 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from edge.answers import AnswerDesk
 from edge.archive.archivist import Archivist
 from edge.archive.assembly import build_archivist
-from edge.budget_book import BudgetBook
-from edge.bulk_way import BulkWay
 from edge.capture.streams import Streams
 from edge.config import PipelineConfig
-from edge.counters import Counters
-from edge.dispatcher import Dispatcher
-from edge.encoder import Encoder
-from edge.far_ports import FarPorts
+from edge.far.budget_book import BudgetBook
+from edge.far.bulk_way import BulkWay
+from edge.far.ports import FarPorts
+from edge.flow.answers import AnswerDesk
+from edge.flow.dispatcher import Dispatcher
+from edge.flow.encoder import Encoder
+from edge.flow.reports import Reports
+from edge.flow.track_runner import TrackRunner
+from edge.flow.tracking import Tracking
 from edge.identity import Identity, StateDir
-from edge.latency import LatencyTally
 from edge.links.base import Link
 from edge.links.kinds import LINKS
-from edge.near import NearRunner
-from edge.near_models import NearModels, load_near
-from edge.near_names import NearNames
+from edge.near.models import NearModels, load_near
+from edge.near.names import NearNames
+from edge.near.runner import NearRunner
 from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
-from edge.reports import Reports
-from edge.run_dir import RunDir
 from edge.scheduler_settings import link_settings, scheduler_settings, stream_settings
 from edge.scheduling.scheduler import Scheduler
 from edge.sinks.base import SinkThread
 from edge.sinks.threads import build_sinks
-from edge.track_runner import TrackRunner
-from edge.tracking import Tracking
+from edge.telemetry.counters import Counters
+from edge.telemetry.latency import LatencyTally
+from edge.telemetry.run_dir import RunDir
 from pipelines.codecs.kinds import CODECS
 from pipelines.detectors.base import CancelToken
 from pipelines.labels import LabelSpace

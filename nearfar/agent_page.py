@@ -36,7 +36,7 @@ class AgentPage:
         self._agent = agent
         if self._config.http is None:
             return
-        from edge.metrics import AgentMetrics  # noqa: PLC0415 - an extra
+        from edge.telemetry.metrics import AgentMetrics  # noqa: PLC0415 - an extra
 
         self._text = AgentMetrics(
             agent.vitals,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cloud.cost_table import BUDGET_US, CostTable, ModelCost
+from cloud.models.cost_table import BUDGET_US, CostTable, ModelCost
 from pipelines.units import format_duration
 
 

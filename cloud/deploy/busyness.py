@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from cloud.metrics import WorkerMetrics
+from cloud.telemetry.metrics import WorkerMetrics
 
 
 class Busyness:

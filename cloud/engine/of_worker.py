@@ -7,8 +7,8 @@ from functools import partial
 from cloud.config import WorkerConfig
 from cloud.engine.engines import Engines
 from cloud.engine.recipe import Recipe
-from cloud.model_spec import ModelSpec
-from cloud.thread_plan import ThreadPlan
+from cloud.models.spec import ModelSpec
+from cloud.models.thread_plan import ThreadPlan
 
 _CHANNELS = 3
 _LEAST_MEMORY_BYTES = 16 << 20  # several pictures of a usual size lie in it together

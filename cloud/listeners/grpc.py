@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from cloud.agents.simple_clients import SimpleClients
 from cloud.listeners.addresses import why_not_bound
 from cloud.listeners.base import STOP_WITHIN_S, ServedEndpoint
 from cloud.listeners.crew import Crew
@@ -25,7 +26,6 @@ from cloud.listeners.grpc_infer import MOST_CALLS
 from cloud.listeners.grpc_methods import SimpleMethods
 from cloud.listeners.grpc_peer import GrpcPeer, Transmit
 from cloud.listeners.hearing import hear
-from cloud.simple import SimpleClients
 from cloud.threads import dead, left_after
 from pipelines.errors import ConfigError
 from protos.endpoint import Session

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from cloud.agents.simple_clients import SimpleClients
 from cloud.config import REFLECTION
 from cloud.listeners.grpc_health import HEALTH
 from cloud.listeners.grpc_infer import InferCalls
-from cloud.simple import SimpleClients
 from protos.wire import envelope
 
 

@@ -19,8 +19,8 @@ from edge.capture.reader import Reader
 from edge.capture.slot import Slot
 from edge.capture.state import StreamStatus
 from edge.capture.watchdog import Watchdog
-from edge.gatekeeper import Gatekeeper
-from edge.stream_port import StreamPort
+from edge.flow.gatekeeper import Gatekeeper
+from edge.flow.stream_port import StreamPort
 from pipelines.frame import Frame
 from pipelines.gates.kinds import GATES
 from protos.wire.session import StreamInfo

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from edge.frame_lines import answer_line
 from edge.sinks.line_file import LineFile
 from edge.sinks.place import Place
 from edge.sinks.rotation import Rotation
+from edge.telemetry.frame_lines import answer_line
 from pipelines.result import Answer
 from pipelines.runtime import monotonic_us
 

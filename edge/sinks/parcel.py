@@ -7,7 +7,7 @@ that a receiver can tell a repetition.
 import json
 from dataclasses import dataclass
 
-from edge.frame_lines import answer_line
+from edge.telemetry.frame_lines import answer_line
 from pipelines.result import Answer
 
 OVERHEAD_BYTES = 120

@@ -4,8 +4,8 @@ import json
 import sys
 from typing import Any, Self, TextIO
 
-from edge.frame_lines import answer_line
 from edge.sinks.place import Place
+from edge.telemetry.frame_lines import answer_line
 from pipelines.result import Answer
 
 

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from edge.frame_lines import answer_line
 from edge.sinks import socket_file
 from edge.sinks.backlog import Backlog
 from edge.sinks.place import Place
+from edge.telemetry.frame_lines import answer_line
 from pipelines.errors import ConfigError
 from pipelines.result import Answer
 from pipelines.runtime import monotonic_us

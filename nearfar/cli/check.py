@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from cloud.config import LISTENERS, REFLECTION, WorkerConfig, load_worker
+from cloud.models.thread_plan import ThreadPlan, thread_plan
 from cloud.store.kinds import STORES
-from cloud.thread_plan import ThreadPlan, thread_plan
 from edge.capture.kinds import SOURCES
 from edge.config import PipelineConfig, load_pipeline
 from edge.config_warnings import warnings

@@ -94,7 +94,7 @@ def command(
 
 def _explain(worker: Path | None, overrides: tuple[str, ...], *, as_json: bool) -> None:
     from cloud.config import load_worker  # noqa: PLC0415 - as above
-    from cloud.cost_table import measure  # noqa: PLC0415
+    from cloud.models.cost_table import measure  # noqa: PLC0415
     from nearfar.cost_words import as_data, as_text  # noqa: PLC0415
     from pipelines import runtime  # noqa: PLC0415
 

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
 
-from edge.accord import Accord
 from edge.config import MAX_LINKS, PipelineConfig
+from edge.far.accord import Accord
 from nearfar.doctor import machine, near, sinks, streams, way
 from nearfar.doctor.finding import Finding, fail, ok
 from nearfar.doctor.limits import Limit, allowance

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edge.worst import KEPT, Badness, badness
+from edge.telemetry.worst import KEPT, Badness, badness
 from nearfar.report.clock import mended
 from nearfar.report.numbers import number, unix_ms
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from cloud.config import LISTENERS
 from cloud.limits import ServiceLimits
-from cloud.model_spec import ModelSpec
+from cloud.models.spec import ModelSpec
 from cloud.service import Service
 from cloud.store.records import open_store
 from pipelines.codecs.base import PictureLimits

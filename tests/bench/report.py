@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edge.facts import cpu_name
+from edge.telemetry.facts import cpu_name
 from pipelines.windows import quantile
 
 

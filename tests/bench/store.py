@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from cloud.batches import batch_entry
+from cloud.keeping.batches import batch_entry
 from cloud.limits import ServiceLimits
 from cloud.store.records import RecordStore, open_store
 from cloud.store.retention import Retention

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from edge.frame_lines import answer_line
 from edge.sinks.base import Sink, SinkThread
 from edge.sinks.kinds import SINKS
 from edge.sinks.resequencer import Resequencer
 from edge.sinks.stdout import StdoutSink
+from edge.telemetry.frame_lines import answer_line
 from pipelines.result import AnsweredBy, Status
 from tests.support.answers import answer
 from tests.support.broker import Broker, Subscriber

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cloud.session import WorkerSession
+from cloud.agents.session import WorkerSession
 from cloud.store.payload_folder import PayloadFolder
 from cloud.store.payloads import Payloads
 from pipelines.frame import Encoding, FrameId

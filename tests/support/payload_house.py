@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cloud.keeping.uploads import Uploads
 from cloud.limits import ServiceLimits
 from cloud.store.part_folder import PartFolder
 from cloud.store.payload_folder import PayloadFolder
 from cloud.store.payload_writer import Arrival
 from cloud.store.payloads import Payload, Payloads
 from cloud.store.records import RecordStore, open_store
-from cloud.uploads import Uploads
 from edge.links.base import Sent
 from edge.outbox.keeper import Keeper
 from edge.outbox.payload import PayloadEntry

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cloud.agents.session import WorkerSession
 from cloud.limits import ServiceLimits
 from cloud.service import Service
-from cloud.session import WorkerSession
 from cloud.store.records import RecordStore
 from pipelines.frame import Encoding
 from protos.wire.live import FrameBody, FrameHead

@@ -8,7 +8,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from edge.worst import picture_name
+from edge.telemetry.worst import picture_name
 
 START_MS = 1_796_000_000_000.0
 DEADLINE_MS = 100.0

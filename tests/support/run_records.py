@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from edge.link_sight import LinkSight
+from edge.far.sight import LinkSight
 from pipelines.frame import Encoding, Frame, FrameId, Picture
 from pipelines.result import Answer, AnsweredBy, Detections, Status
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from cloud.keeping import Keeping
+from cloud.keeping.keeping import Keeping
 from cloud.limits import ServiceLimits
-from cloud.model_spec import ModelSpec
+from cloud.models.spec import ModelSpec
 from cloud.scheduling.batch_rule import BatchRule
 from cloud.service import Service
 from cloud.store.kinds import PayloadsConfig, StoreConfig

@@ -18,7 +18,7 @@ import numpy as np
 
 from cloud.config import LISTENERS
 from cloud.listeners.base import Listener
-from cloud.model_spec import ModelSpec
+from cloud.models.spec import ModelSpec
 from cloud.service import Service
 from cloud.store.records import open_store
 from nearfar import process

@@ -1,0 +1,1 @@
+"""Who is connected: welcomed or refused, found by name, and what each message of a connection means."""

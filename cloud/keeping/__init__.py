@@ -1,0 +1,1 @@
+"""What comes up beside live frames: bulk batches and pictures on their way to the stores."""

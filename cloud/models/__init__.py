@@ -1,0 +1,1 @@
+"""The models of a worker: how they are built, warmed up and run, and which threads they get."""

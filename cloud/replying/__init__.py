@@ -1,0 +1,1 @@
+"""What becomes of a frame that is over: reply, record, acknowledgement."""

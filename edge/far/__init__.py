@@ -1,0 +1,1 @@
+"""The ways to the workers: one port a link, and who is told how each link does."""

@@ -1,0 +1,1 @@
+"""The local model: loaded, and run on a thread of its own."""
