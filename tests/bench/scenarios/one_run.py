@@ -1,6 +1,5 @@
 """One run: a link, a worker, an agent on one core, a scenario; from an empty folder to figures."""
 
-import csv
 import os
 import shutil
 import tempfile
@@ -14,14 +13,13 @@ import psutil
 from tests.bench.scenarios import score
 from tests.bench.scenarios.catalogue import Act, Scenario
 from tests.bench.scenarios.clip_cache import ClipCache
+from tests.bench.scenarios.disturbance import Disturbance
 from tests.bench.scenarios.events import Stage, play, wall_clock_for
 from tests.bench.scenarios.recipe import PORT, ladder_of, pipeline_yaml, worker_yaml
 from tests.support.netlab import link as netlab_link
 from tests.support.netlab_house import House, Inside
 
 EDGE_CPU, CLOUD_CPU = 0, 1
-MOST_LATE_US = 1000.0
-"""A relay that was later than this distorted the link: the run is discarded, and published as such."""
 END_WITHIN_S = 60.0
 OVERLOAD = 2.0
 
@@ -129,7 +127,7 @@ def _made(plan: Plan, scenario: Scenario, cache: ClipCache, cache_path: Path, ro
                 return agent.popen.poll() is not None
 
             done = play(scenario.acts, stage, begun_s=begun_s, over=over)
-            late_us = _late_us(packets, begun_s, begun_s + plan.run_s)
+            disturbance = Disturbance.read(packets, begun_s, begun_s + plan.run_s)
             stats = wire.stats()
             stage.worker.stop()
         finally:
@@ -142,13 +140,17 @@ def _made(plan: Plan, scenario: Scenario, cache: ClipCache, cache_path: Path, ro
         spans=_real_spans(scenario, done),
         begun_unix_s=begun_s + unix_minus_mono_s,
         frames=plan.frames,
+        left_out=disturbance.touched(
+            first_s=begun_s, fps=plan.fps, count=plan.frames, deadline_s=plan.deadline_ms / 1000
+        ),
     )
     return {
         "plan": plan.as_dict(),
         "words": scenario.words,
         "exit_code": agent.popen.returncode,
-        "discarded": _why_discarded(late_us, stats),
-        "late_max_us": late_us,
+        "discarded": disturbance.why_discarded() or _why_discarded(stats),
+        "late_max_us": disturbance.late_max_us,
+        "late_ticks": round(disturbance.share, 4),
         "realtime_relay": wire.is_rt,
         "cpu_ms_per_frame": round(1000 * cpu.used_s / plan.frames, 3),
         "acts": [[round(at_s, 2), act.value] for at_s, act in done],
@@ -208,22 +210,7 @@ def _real_spans(scenario: Scenario, done: list[tuple[float, Act]]) -> list[tuple
     ]
 
 
-def _late_us(packets: Path, from_s: float, to_s: float) -> float:
-    """The latest the relay was while frames were on their way."""
-    with packets.open() as file:
-        return max(
-            (
-                max(float(row["up_late_max_us"]), float(row["down_late_max_us"]))
-                for row in csv.DictReader(file)
-                if from_s <= float(row["mono_s"]) <= to_s
-            ),
-            default=0.0,
-        )
-
-
-def _why_discarded(late_us: float, stats: dict[str, Any]) -> str:
-    if late_us > MOST_LATE_US:
-        return f"the relay was {late_us / 1000:.1f} ms late"
+def _why_discarded(stats: dict[str, Any]) -> str:
     lost = stats["up"]["tun_drops"] + stats["down"]["tun_drops"]
     return f"{lost} packets were lost before the relay" if lost else ""
 

@@ -8,7 +8,7 @@ seq; every payload's size is checked against the cache, so a slip would show as 
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,16 @@ BACK_WITHIN_S = 1.5
 
 
 def figures(
-    root: Path, cache: ClipCache, *, spans: Sequence[tuple[float, float]], begun_unix_s: float, frames: int
+    root: Path,
+    cache: ClipCache,
+    *,
+    spans: Sequence[tuple[float, float]],
+    begun_unix_s: float,
+    frames: int,
+    left_out: Collection[int] = frozenset(),
 ) -> dict[str, Any]:
-    """`spans` in s after `begun_unix_s`, the moment the scenario began."""
+    """`spans` in s after `begun_unix_s`, the moment the scenario began. `left_out`: places of frames, from 0, that the
+    machine disturbed; they count in no rate of answers in time and in no F1, `on_time_all` has them."""
     lines = _lines(root / "run/frames.jsonl")
     summary = json.loads((root / "run/summary.json").read_text())
     sights = _lines(root / "run/link.jsonl") if (root / "run/link.jsonl").exists() else []
@@ -38,17 +45,20 @@ def figures(
     by = Counter(line["answered_by"] for line in answered)
     captured = len(lines)
     spans_ms = [(1000 * (begun_unix_s + a), 1000 * (begun_unix_s + b)) for a, b in spans]
+    counted = [line for line in lines if line["seq"] - 1 not in left_out]
     found = {
         "captured": captured,
         "missing": frames - captured,
-        "on_time": round(sum(line["on_time"] for line in lines) / captured, 5),
+        "left_out": captured - len(counted),
+        "on_time": _on_time(counted),
+        "on_time_all": _on_time(lines),
         "late_or_none": [
             [line["seq"], line["answered_by"] or line["reason"], line["latency_ms"]]
             for line in lines
             if not line["on_time"]
         ][:20],
-        "f1": round(on_time_f1(lines, cache), 4),
-        "far_free_f1": round(_free_f1(lines, cache), 4),
+        "f1": round(on_time_f1(counted, cache), 4),
+        "far_free_f1": round(_free_f1(counted, cache), 4),
         "by": dict(by),
         "shed": dict(Counter(line["reason"] for line in lines if line["outcome"] == "shed")),
         "late_far": sum(line["late_far"] for line in lines),
@@ -78,6 +88,10 @@ def figures(
     kept = found["worker"].get("answers", 0)
     found["not_in_the_cloud"] = answers - kept
     return found
+
+
+def _on_time(lines: Sequence[Line]) -> float:
+    return round(sum(bool(line["on_time"]) for line in lines) / len(lines), 5)
 
 
 def on_time_f1(lines: Iterable[Line], cache: ClipCache) -> float:

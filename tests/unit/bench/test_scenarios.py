@@ -97,13 +97,16 @@ def run_folder(root: Path, lines: list[dict[str, Any]], sights: list[dict[str, A
     return root
 
 
-def figures(root: Path, lines: list[dict[str, Any]], spans: Any = (), sights: Any = ()) -> dict[str, Any]:
+def figures(
+    root: Path, lines: list[dict[str, Any]], spans: Any = (), sights: Any = (), left_out: Any = frozenset()
+) -> dict[str, Any]:
     return score.figures(
         run_folder(root, lines, list(sights)),
         cache(),
         spans=list(spans),
         begun_unix_s=BEGUN_UNIX_S,
         frames=len(lines),
+        left_out=left_out,
     )
 
 
@@ -122,6 +125,13 @@ def test_a_late_answer_and_none_count_as_nothing_seen(tmp_path: Path) -> None:
     assert found["far_free_f1"] == 1.0
     assert found["shed"] == {"overload": 1}
     assert found["not_in_the_cloud"] == 3 - 2, "three answers, of which the store has two"
+
+
+def test_a_frame_that_the_machine_disturbed_counts_in_no_rate_and_is_told(tmp_path: Path) -> None:
+    lines = [line(1), line(2, on_time=False), line(3), line(4)]
+    found = figures(tmp_path, lines, left_out={1})
+    assert (found["left_out"], found["on_time"], found["f1"]) == (1, 1.0, 1.0)
+    assert (found["captured"], found["on_time_all"]) == (4, 0.75)
 
 
 def test_a_near_answer_that_sees_something_else_is_wrong_twice(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ def row(policy: str, **changes: Any) -> dict[str, Any]:
         "plan": plan.as_dict(),
         "discarded": "",
         "on_time": 1.0,
+        "on_time_all": 0.999,
+        "left_out": 5,
         "captured": 1000,
         "f1": 0.9,
         "far_free_f1": 0.96,
@@ -63,7 +65,7 @@ def test_bars_hold_where_we_are_no_worse_than_near_and_close_the_gap(tmp_path: P
     results.add(row("deadline"))
     assert report.held(results)
     assert (
-        "| rtt_step | 100 ms | deadline | 100.00 % | 0.900 | 0.60 | 10.0 | 12.0 | 1.20 |"
+        "| rtt_step | 100 ms | deadline | 100.00 % | 5 | 99.90 % | 0.900 | 0.60 | 10.0 | 12.0 | 1.20 |"
         in report.markdown(results)
     )
 
