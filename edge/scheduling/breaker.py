@@ -9,6 +9,8 @@ from collections import deque
 
 from edge.scheduling.pings import PING_EVERY_US, PINGS_TO_DIE, Pings
 
+RETURN_PING_EVERY_US = 100_000
+"""While over budget: a probe waits for a ping that came back quickly, so its age is part of how late far returns."""
 PROBE_EVERY_US = 200_000
 FRESH_EVERY_US = 500_000
 VANISHED_FRESH_EVERY_US = 5_000_000
@@ -129,7 +131,10 @@ class Breaker:
         self._spacing_us = spacing_us
         if not self.connected:
             return None
-        nonce = self.pings.due(now_us, max(spacing_us, self._every_us(now_us)), excused_us=excused_us)
+        every_us = self._every_us(now_us)
+        if not (self.in_budget or self._metered):
+            every_us = RETURN_PING_EVERY_US
+        nonce = self.pings.due(now_us, max(spacing_us, every_us), excused_us=excused_us)
         if nonce is not None:
             self._next_known = False
         return nonce

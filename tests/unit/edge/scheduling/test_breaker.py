@@ -53,6 +53,14 @@ def test_an_overdue_frame_and_a_missed_ping_together_end_offloading_at_once():
     assert breaker.reason == "frames and pings unanswered"
 
 
+def test_a_link_over_budget_is_asked_twice_as_often_unless_it_is_metered():
+    for metered, every_us in ((False, PING_EVERY_US // 2), (True, PING_EVERY_US)):
+        breaker = tripped(healthy(metered=metered), 0)
+        assert breaker.ping_due(PING_EVERY_US) is not None
+        assert breaker.ping_due(PING_EVERY_US + every_us - 1) is None
+        assert breaker.ping_due(PING_EVERY_US + every_us) is not None
+
+
 def test_own_bytes_ahead_of_a_ping_excuse_it():
     breaker = healthy()
     breaker.ping_due(10 * MS, excused_us=80 * MS)

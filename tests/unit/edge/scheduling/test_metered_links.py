@@ -9,7 +9,7 @@ from tests.support.virtual import LADDER, MS, World, links, world
 FPS_25 = 40 * MS
 
 
-@pytest.mark.parametrize(("metered", "least", "most"), [(False, 240, 320), (True, 30, 75)])
+@pytest.mark.parametrize(("metered", "least", "most"), [(False, 480, 620), (True, 30, 75)])
 def test_a_metered_link_that_stays_bad_is_asked_rarely(metered, least, most):
     w = world(links=links("lte", metered=metered))
     w.rtt_us = lambda _: 300 * MS
