@@ -62,7 +62,7 @@ class House:
             near=None,
             far=None,
             outbox=self.outbox,
-            desk=self.desk,
+            desk=self.desk,  # type: ignore[arg-type]
             counters=Counters(captured=1),
             clock_us=lambda: NOW_US,
         )
