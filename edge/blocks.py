@@ -1,46 +1,17 @@
-"""The blocks of a pipeline that belong to no one kind: a stream, and the scheduler with its policies."""
+"""`scheduler` of a pipeline, as people write it, and the policies there are."""
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from edge.capture.kinds import SourceConfig
-from edge.stream_rules import StreamRuleConfig
 from pipelines.blocks import Block, MisfitError
 from pipelines.codecs.kinds import RungConfig
-from pipelines.gates.kinds import GateConfig
 from pipelines.registry import Family, Kind
 from pipelines.result import Priority
 from pipelines.units import Duration, Fraction, duration
 
 MIN_MARGIN_US = 3_000
 MAX_RUNGS = 16
-MAX_RULES = 16
-
-
-class StreamConfig(Block):
-    source: SourceConfig
-    gate: GateConfig | None = Field(
-        None, description="which frames are worth an answer; left out: every frame is answered"
-    )
-    priority: Priority = Field(
-        Priority.NORMAL,
-        strict=False,
-        description="share of near and link, order in the outbox and in backfill",
-    )
-    rules: Annotated[tuple[StreamRuleConfig, ...], Field(strict=False, max_length=MAX_RULES)] = Field(
-        (),
-        description="another priority for 2 s after an answer that showed this; the first rule that fits counts",
-    )
-
-    not_built: ClassVar[Mapping[str, str]] = {
-        "source.kind=rtsp": "a camera by its address is kind: camera, with url: rtsp://...",
-        "source.kind=http": "a camera by its address is kind: camera, with url: http://...",
-        "source.kind=mjpeg": "a camera by its address is kind: camera, with url: http://...",
-        "source.kind=webcam": "a camera on this machine is kind: usb, with device: 0",
-        "source.kind=v4l2": "a camera on this machine is kind: usb, with device: 0",
-    }
 
 
 class HedgeConfig(Block):

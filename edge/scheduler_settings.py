@@ -6,7 +6,7 @@ from edge.config import PipelineConfig
 from edge.scheduling.priority_rule import PriorityRule
 from edge.scheduling.rung import Rung
 from edge.scheduling.settings import LinkSettings, SchedulerSettings, SmallNear, StreamSettings, Tracking
-from edge.stream_rules import StreamRuleConfig
+from edge.stream_rules import SeenConfig
 from pipelines.codecs.kinds import RungConfig
 from pipelines.result import Priority
 from protos.wire.session import StreamInfo
@@ -78,10 +78,9 @@ def scheduler_settings(
     )
 
 
-def rule_of(rule: StreamRuleConfig) -> PriorityRule:
-    when = rule.when
+def seen_rule(when: SeenConfig, priority: Priority = Priority.NORMAL) -> PriorityRule:
     return PriorityRule(
-        priority=rule.priority,
+        priority=priority,
         label=when.label,
         score_above=when.score_above,
         score_below=when.score_below,
@@ -97,7 +96,7 @@ def stream_settings(config: PipelineConfig, infos: Sequence[StreamInfo]) -> dict
             pixels=min(info.width_px * info.height_px or MOST_PIXELS, MOST_PIXELS),
             size_px=(info.width_px, info.height_px),
             priority=config.streams[info.name].priority,
-            rules=tuple(rule_of(rule) for rule in config.streams[info.name].rules),
+            rules=tuple(seen_rule(rule.when, rule.priority) for rule in config.streams[info.name].rules),
         )
         for info in infos
     }

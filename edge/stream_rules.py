@@ -1,14 +1,18 @@
-"""Rules of a stream: what the previous answer showed decides how much the next frames matter."""
+"""A stream of a pipeline, as people write it: its source, its gate, and rules by which what the previous answer showed
+decides how much the next frames matter."""
 
-from typing import Annotated, Self
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from edge.capture.kinds import SourceConfig
 from pipelines.blocks import Block, MisfitError
+from pipelines.gates.kinds import GateConfig
 from pipelines.result import Priority
 from pipelines.units import Fraction
 
-_SIDES = ("left", "top", "right", "bottom")
+MAX_RULES = 16
 
 
 class SeenConfig(Block):
@@ -45,3 +49,27 @@ class StreamRuleConfig(Block):
 
     when: SeenConfig
     priority: Priority = Field(strict=False)
+
+
+class StreamConfig(Block):
+    source: SourceConfig
+    gate: GateConfig | None = Field(
+        None, description="which frames are worth an answer; left out: every frame is answered"
+    )
+    priority: Priority = Field(
+        Priority.NORMAL,
+        strict=False,
+        description="share of near and link, order in the outbox and in backfill",
+    )
+    rules: Annotated[tuple[StreamRuleConfig, ...], Field(strict=False, max_length=MAX_RULES)] = Field(
+        (),
+        description="another priority for 2 s after an answer that showed this; the first rule that fits counts",
+    )
+
+    not_built: ClassVar[Mapping[str, str]] = {
+        "source.kind=rtsp": "a camera by its address is kind: camera, with url: rtsp://...",
+        "source.kind=http": "a camera by its address is kind: camera, with url: http://...",
+        "source.kind=mjpeg": "a camera by its address is kind: camera, with url: http://...",
+        "source.kind=webcam": "a camera on this machine is kind: usb, with device: 0",
+        "source.kind=v4l2": "a camera on this machine is kind: usb, with device: 0",
+    }

@@ -7,8 +7,8 @@ from pydantic import Field, field_validator, model_validator
 
 from edge.stream_rules import SeenConfig
 from pipelines.blocks import Block, MisfitError, Steps
-from pipelines.codecs.kinds import DEFAULT_LEVEL, LEVELS
-from pipelines.labels import nearest_label
+from pipelines.codecs.kinds import CodecConfig
+from pipelines.labels import or_nearest
 from pipelines.result import Priority
 from pipelines.units import Duration, duration
 
@@ -17,7 +17,7 @@ ARCHIVE_QUALITY = 90
 _LONGEST_AROUND_US = duration("30s")
 
 
-class ArchiveConfig(Block):
+class ArchiveConfig(CodecConfig):
     """How pictures that go up later are compressed, at their full size."""
 
     codec: Literal["jpeg", "png", "zstd"] = Field("jpeg", description="png and zstd are lossless")
@@ -28,26 +28,6 @@ class ArchiveConfig(Block):
         description="JPEG quality; jpeg only",
         json_schema_extra={"default": ARCHIVE_QUALITY},
     )
-    level: int | None = Field(
-        default_factory=lambda data: DEFAULT_LEVEL if data.get("codec") in LEVELS else None,
-        ge=0,
-        le=19,
-        description="of compression, png 0 to 9, zstd 1 to 19; lossless codecs only",
-        json_schema_extra={"default": DEFAULT_LEVEL},
-    )
-
-    @model_validator(mode="after")
-    def _suits_the_codec(self) -> Self:
-        levels = LEVELS.get(self.codec)
-        if levels is None and self.level is not None:
-            raise MisfitError((("level",), f"{self.codec} has no level; set quality"))
-        if levels is None and self.quality is None:
-            raise MisfitError((("quality",), f"{self.codec} needs a quality, 1 to 100"))
-        if levels is not None and self.quality is not None:
-            raise MisfitError((("quality",), f"{self.codec} is lossless and has no quality; leave it out"))
-        if levels is not None and self.level not in levels:
-            raise MisfitError((("level",), f"{self.codec} takes {levels[0]} to {levels[-1]}"))
-        return self
 
 
 class UplinkSeenConfig(SeenConfig):
@@ -153,10 +133,8 @@ def uplink_faults(
     for number, rule in enumerate(uplink.rules):
         label = None if rule.when is None else rule.when.label
         if labels is not None and label is not None and label not in labels:
-            close = nearest_label(label, labels)
-            hint = f"; did you mean {close}?" if close else ""
             at = ("uplink", "rules", number, "when", "label")
-            yield at, f"{label} is none of `labels`: no answer shows it{hint}"
+            yield at, f"{label} is none of `labels`: no answer shows it{or_nearest(label, labels)}"
 
 
 def uplink_warnings(uplink: UplinkConfig, *, has_link: bool) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,3 +215,15 @@ class Gap:
     last: int
     reason: GapReason
     detail: str = ""
+
+    def as_dict(self, agent: str) -> dict[str, Any]:
+        """Plain values for JSON, CSV and tables; `agent` is whose frames they are."""
+        return {
+            "agent": agent,
+            "run": self.run.hex(),
+            "stream": self.stream,
+            "first": self.first,
+            "last": self.last,
+            "reason": self.reason.value,
+            "detail": self.detail,
+        }

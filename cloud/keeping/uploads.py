@@ -210,8 +210,3 @@ def refuse_without_a_store(session: WorkerSession) -> None:
         RejectReason.NOT_ALLOWED,
         "this worker keeps no payloads: give it store.payloads, or leave payload out of the agent's uplink.rules",
     )
-
-
-def payloads_of(batch: BulkBatch) -> bool:
-    """Whether a batch has nothing but pieces of payloads."""
-    return bool(batch.chunks) and not batch.records_zstd and not batch.gaps

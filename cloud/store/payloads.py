@@ -165,9 +165,8 @@ class Payloads:
         with self._guard:
             with self._store.reading() as connection:
                 known = contents.of_shard(connection, shard)
-            files = self.folder.shard(
-                shard
-            )  # after the rows: whoever commits meanwhile has its file here already
+            # After the rows: whoever commits meanwhile has its file here already.
+            files = self.folder.shard(shard)
             if gone := known - files.keys():
                 missing = in_turn(lambda: tidying.forget_missing(self._store, self.folder, gone))
                 self.used_bytes -= sum(missing.values())

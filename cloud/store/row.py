@@ -127,16 +127,7 @@ def given_row(record: Record, now_unix_us: int) -> dict[str, Any]:
 
 
 def gap_row(agent: str, gap: Gap, now_unix_us: int) -> dict[str, Any]:
-    return {
-        "agent": agent,
-        "run": gap.run.hex(),
-        "stream": gap.stream,
-        "first": gap.first,
-        "last": gap.last,
-        "reason": gap.reason.value,
-        "detail": gap.detail,
-        "received_unix_us": now_unix_us,
-    }
+    return {**gap.as_dict(agent), "received_unix_us": now_unix_us}
 
 
 def gap_of(found: Any) -> Gap:

@@ -1,17 +1,16 @@
-"""The record store's only writer: a thread that commits in groups and acknowledges after the commit.
+"""The record store's only writer: commits in groups, and each agent learns what it may forget.
 
-Nothing is acknowledged before `commit` returned. While the disk refuses, live results go on: what waits is
-kept up to `max_pending` rows and tried again; beyond that the newest are dropped unacknowledged, so their
-agents keep them. One record that can never be stored does not hold up the others: it is counted, left out, and
-the batch it came in acknowledged all the same, for its agent cannot mend it.
+While the disk refuses, live results go on: what waits is kept up to `max_pending` rows; beyond that the newest are
+dropped unacknowledged, so their agents keep them. One record that can never be stored is counted, left out, and the
+batch it came in acknowledged all the same, for its agent cannot mend it.
 """
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from cloud.store.group_writer import GroupWriter
 from cloud.threads import left_after
 from pipelines.errors import Rejected, Retryable
 from pipelines.frame import FrameId
@@ -20,8 +19,6 @@ from protos.wire.bulk import RecordRange
 
 log = logging.getLogger(__name__)
 
-_RETRY_US = 200_000
-_RETRY_MAX_US = 2_000_000
 _GROUP_ENTRIES = 512
 _END_WITHIN_S = 5.0
 
@@ -99,11 +96,9 @@ def ranges(ids: Iterable[FrameId]) -> tuple[RecordRange, ...]:
     )
 
 
-class StoreWriter:
-    """`submit` from any thread, never blocks. `trouble` is why the store cannot write, empty while it can.
-
-    Rows are counted as they leave: `committed`, `rejected` (never to be stored) or `dropped` (unacknowledged).
-    """
+class StoreWriter(GroupWriter[Entry]):
+    """`submit` from any thread, never blocks. Rows are counted as they leave: `committed`, `rejected` (never to be
+    stored) or `dropped` (unacknowledged)."""
 
     def __init__(
         self,
@@ -115,45 +110,27 @@ class StoreWriter:
         unix_us: Callable[[], int],
         max_pending: int = 20_000,
     ) -> None:
+        super().__init__(
+            name="nearfar-store",
+            what="the record store",
+            meanwhile="live results go on, nothing is acknowledged until it can",
+            weigh=lambda entry: entry.weight,
+            count=lambda entry: entry.weight,
+            most=max_pending,
+            at_once=_GROUP_ENTRIES,
+            acknowledge=acknowledge,
+            passing=(Retryable,),
+            every_us=commit_every_us,
+            clock_us=clock_us,
+        )
         self._store = store
-        self._commit_every_us = commit_every_us
-        self._acknowledge = acknowledge
-        self._clock_us = clock_us
         self._unix_us = unix_us
-        self._max_pending = max_pending
-        self._changed = threading.Condition()
-        self._pending: list[Entry] = []
-        self._rows = 0
-        self._writing = 0
-        self._stopping = False
-        self._flush = False
-        self._idle = False
-        self.trouble = ""
         self.committed = 0
         self.rejected = 0
-        self.dropped = 0
-        self.thread = threading.Thread(target=self._run, name="nearfar-store", daemon=True)
-
-    def start(self) -> None:
-        self.thread.start()
-
-    @property
-    def pending(self) -> int:
-        """Entries submitted and not yet committed."""
-        with self._changed:
-            return len(self._pending) + self._writing
 
     def submit(self, entry: Entry) -> bool:
         """Queue for the next commit; False when it is dropped because too much waits already."""
-        with self._changed:
-            if self._stopping or self._rows + entry.weight > self._max_pending:
-                self.dropped += entry.weight
-                return False
-            self._pending.append(entry)
-            self._rows += entry.weight
-            if self._idle:  # else it looks by itself when the time between two commits is over
-                self._changed.notify_all()
-            return True
+        return self._put(entry)
 
     def count_in(self, counter: Callable[[str, str, Callable[[], float]], None]) -> None:
         """Show the counts as metrics; `counter` takes a name, words and how to read it."""
@@ -164,18 +141,9 @@ class StoreWriter:
         )
         counter(
             f"{name}_dropped",
-            "Records and gaps neither stored nor acknowledged: too much waited, or the writer failed on them.",
+            "Records and gaps neither stored nor acknowledged: too much waited, the worker ended, or the writer failed.",
             lambda: self.dropped,
         )
-
-    def flush(self, timeout_us: int) -> bool:
-        """Wait until nothing is pending; False if the time was not enough."""
-        with self._changed:
-            self._flush = True
-            self._changed.notify_all()
-            done = self._changed.wait_for(lambda: not self._pending and not self._writing, timeout_us / 1e6)
-            self._flush = False
-            return done
 
     def stop(self, timeout_us: int) -> bool:
         """Commit what waits and end the thread; False if something stayed uncommitted (and unacknowledged)."""
@@ -184,57 +152,26 @@ class StoreWriter:
         left_after([self.thread], _END_WITHIN_S)
         return clean
 
-    def halt(self) -> None:
-        """Commit nothing more after the present group; what waits stays with its agents."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
+    # -- inside -------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        last_us = self._clock_us() - self._commit_every_us
-        while True:
-            with self._changed:
-                self._idle = True
-                self._changed.wait_for(lambda: self._pending or self._stopping)
-                self._idle = False
-                wait_us = last_us + self._commit_every_us - self._clock_us()
-                if wait_us > 0:  # the first after a pause goes at once, the rest in groups
-                    self._changed.wait_for(lambda: self._stopping or self._flush, wait_us / 1e6)
-                if self._stopping:
-                    return
-                group, self._pending = self._pending[:_GROUP_ENTRIES], self._pending[_GROUP_ENTRIES:]
-                self._writing = len(group)
-            last_us = self._clock_us()
-            stored = self._write(group)
-            if stored:
-                try:
-                    self._acknowledge(stored)
-                except Exception:  # an ack is repeated by the agent's next batch; the writer must live
-                    log.exception("acknowledging %d commits failed", len(stored))
-            with self._changed:
-                self._writing = 0
-                self._rows -= sum(entry.weight for entry in group)
-                self._changed.notify_all()
+    def _commit(self, group: Sequence[Entry]) -> None:
+        self._store.commit(
+            now_unix_us=self._unix_us(),
+            far=[r for e in group for r in e.far],
+            given=[r for e in group for r in e.given],
+            gaps=[g for e in group for g in e.gaps],
+        )
+        self.committed += sum(entry.weight for entry in group)
 
-    def _write(self, group: Sequence[Entry]) -> list[Entry]:
-        """Commit the group; in halves if something in it is refused. Returns what may be acknowledged."""
+    def _refused(self, item: Entry, error: Exception) -> list[Entry]:
         try:
-            return self._stored(group)
-        except Exception:  # whatever one value provokes, the writer must live
-            if len(group) > 1:
-                middle = len(group) // 2
-                return self._write(group[:middle]) + self._write(group[middle:])
-            self.dropped += group[0].weight
-            log.exception("%d rows are neither stored nor acknowledged", group[0].weight)
-            return []
-
-    def _stored(self, group: Sequence[Entry]) -> list[Entry]:
-        try:
-            return list(group) if self._commit(group) else []
-        except Rejected as error:
-            if len(group) > 1:
-                raise
-            return self._good_part(group[0], error)
+            if isinstance(error, Rejected):
+                return self._good_part(item, error)
+        except Exception as other:  # noqa: BLE001 - said below
+            error = other
+        self._drop(item)
+        log.error("%d rows are neither stored nor acknowledged", item.weight, exc_info=error)
+        return []
 
     def _good_part(self, entry: Entry, error: Rejected) -> list[Entry]:
         """The entry without the rows that can never be stored; nothing while any other row is not stored either,
@@ -249,7 +186,7 @@ class StoreWriter:
     def _divide(self, rows: Sequence[Entry]) -> tuple[list[Entry], int]:
         """Commit what can be of these one-row entries: those stored, and how many are refused for good."""
         try:
-            return (list(rows), 0) if self._commit(rows) else ([], 0)
+            return (list(rows), 0) if self._committed(rows) else ([], 0)
         except Rejected:
             if len(rows) == 1:
                 return [], 1
@@ -257,29 +194,3 @@ class StoreWriter:
         first, refused_first = self._divide(rows[:middle])
         second, refused_second = self._divide(rows[middle:])
         return first + second, refused_first + refused_second
-
-    def _commit(self, group: Sequence[Entry]) -> bool:
-        """Try until it is stored; False if the writer was stopped before."""
-        delay_us = _RETRY_US
-        while True:
-            try:
-                self._store.commit(
-                    now_unix_us=self._unix_us(),
-                    far=[r for e in group for r in e.far],
-                    given=[r for e in group for r in e.given],
-                    gaps=[g for e in group for g in e.gaps],
-                )
-            except Retryable as error:
-                if not self.trouble:
-                    log.warning("%s; live results go on, nothing is acknowledged until it can", error)
-                self.trouble = str(error)
-                with self._changed:
-                    if self._changed.wait_for(lambda: self._stopping, delay_us / 1e6):
-                        return False
-                delay_us = min(2 * delay_us, _RETRY_MAX_US)
-            else:
-                if self.trouble:
-                    log.warning("the record store writes again")
-                self.trouble = ""
-                self.committed += sum(entry.weight for entry in group)
-                return True

@@ -14,9 +14,8 @@ from prometheus_client.registry import Collector
 from cloud.backlog.jobs import Job
 
 BOUNDS_US = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 250_000, 500_000, 1_000_000)
-SERVICE_BOUNDS_US = tuple(
-    1000 * ms for ms in (2, 5, 10, 20, 30, 50, 75, 100, 150, 250, 500, 1000, 2500)
-)  # finer where a model's time lies
+# Finer where a model's time lies.
+SERVICE_BOUNDS_US = tuple(1000 * ms for ms in (2, 5, 10, 20, 30, 50, 75, 100, 150, 250, 500, 1000, 2500))
 REJECT_BOUNDS_US = (
     50,
     100,

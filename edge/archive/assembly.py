@@ -6,10 +6,10 @@ from edge.archive.archivist import RING_BYTES, Archivist
 from edge.archive.ring import AroundRing
 from edge.archive.rules import UplinkRule, UplinkRules
 from edge.outbox.payload import PayloadEntry
-from edge.scheduling.priority_rule import PriorityRule
+from edge.scheduler_settings import seen_rule
 from edge.uplink_config import AroundConfig, UplinkConfig, UplinkRuleConfig
 from pipelines.codecs.kinds import CODECS
-from pipelines.result import AnsweredBy, Priority
+from pipelines.result import AnsweredBy
 
 
 def build_archivist(
@@ -32,7 +32,7 @@ def build_archivist(
     return Archivist(
         rules=rules,
         codec=CODECS[archive.codec].resolve().from_config(archive),
-        quality=archive.quality or 0,
+        quality=archive.wire_quality,
         ring=ring,
         keep=keep,
         clock_us=clock_us,
@@ -41,18 +41,8 @@ def build_archivist(
 
 def rule_of(rule: UplinkRuleConfig) -> UplinkRule:
     when = rule.when
-    seen = None
-    if when is not None and when.asks_for_boxes:
-        seen = PriorityRule(
-            priority=Priority.NORMAL,
-            label=when.label,
-            score_above=when.score_above,
-            score_below=when.score_below,
-            count=when.count_at_least,
-            region=when.region,
-        )
     return UplinkRule(
-        seen=seen,
+        seen=seen_rule(when) if when is not None and when.asks_for_boxes else None,
         answered_by=None
         if when is None or when.answered_by is None
         else frozenset(map(AnsweredBy, when.answered_by)),

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Protocol
 
 from edge.backoff import Backoff
-from edge.blocks import StreamConfig
 from edge.capture.base import Shape
 from edge.capture.camera_machine import Patience
 from edge.capture.kinds import SOURCES, LiveSourceConfig
@@ -21,6 +20,7 @@ from edge.capture.state import StreamStatus
 from edge.capture.watchdog import Watchdog
 from edge.flow.gatekeeper import Gatekeeper
 from edge.flow.stream_port import StreamPort
+from edge.stream_rules import StreamConfig
 from pipelines.frame import Frame
 from pipelines.gates.kinds import GATES
 from protos.wire.session import StreamInfo

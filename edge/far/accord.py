@@ -17,9 +17,8 @@ class Accord:
     """Owned by the dispatcher thread. Objections are in words, empty where there is none."""
 
     def __init__(self) -> None:
-        self._store_id = (
-            ""  # of the first worker that welcomed us: what it acked is in there and nowhere else
-        )
+        # Of the first worker that welcomed us: what it acked is in there and nowhere else.
+        self._store_id = ""
         self._models: dict[str, ModelInfo] = {}  # by link, of those that are connected
         self._input_px = (0, 0)
         self._said: set[str] = set()

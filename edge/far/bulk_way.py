@@ -80,9 +80,8 @@ class BulkWay:
                 return Sent.FULL
             link, out = self._candidates[self._current].link, self._out
             if isinstance(message, BulkBatch):
-                out.add(
-                    message.batch
-                )  # before it leaves: its acknowledgement may be here before `send` returns
+                # Before it leaves: its acknowledgement may be here before `send` returns.
+                out.add(message.batch)
         sent = link.send(message, lane=Lane.BULK)
         if sent is not Sent.ACCEPTED and isinstance(message, BulkBatch):
             with self._lock:

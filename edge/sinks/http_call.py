@@ -120,9 +120,8 @@ class HttpCall:
             try:
                 made = socket.socket(family, kind, protocol)
                 self._publish(made)
-                made.settimeout(
-                    self._left_s() / (len(found) - place)
-                )  # one that is dead leaves time for the rest
+                # One that is dead leaves time for the rest.
+                made.settimeout(self._left_s() / (len(found) - place))
                 made.connect(address)
                 made.settimeout(self._left_s())
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

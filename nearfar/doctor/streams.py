@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from edge.blocks import StreamConfig
 from edge.capture.base import Source
 from edge.capture.kinds import SOURCES
+from edge.stream_rules import StreamConfig
 from nearfar.bounded import LateError, within
 from nearfar.doctor.finding import Finding, fail, ok, skipped, words_of
 from nearfar.doctor.limits import Limit, as_asked

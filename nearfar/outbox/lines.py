@@ -87,13 +87,4 @@ def _payload(stored: StoredPayload) -> dict[str, Any]:
 
 
 def gap_line(gap: Gap, agent: str) -> dict[str, Any]:
-    return {
-        "kind": "gap",
-        "agent": agent,
-        "run": gap.run.hex(),
-        "stream": gap.stream,
-        "first": gap.first,
-        "last": gap.last,
-        "reason": gap.reason.value,
-        "detail": gap.detail,
-    }
+    return {"kind": "gap", **gap.as_dict(agent)}

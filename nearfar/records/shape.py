@@ -91,7 +91,7 @@ def json_lines(rows: Iterable["RecordRow"]) -> Iterator[str]:
 
 
 def gap_json_lines(found: Iterable[tuple[str, Gap]]) -> Iterator[str]:
-    return (json.dumps(_gap_values(agent, gap)) for agent, gap in found)
+    return (json.dumps(gap.as_dict(agent)) for agent, gap in found)
 
 
 def write_csv(rows: Iterable["RecordRow"], out: TextIO) -> None:
@@ -109,28 +109,15 @@ def write_gap_csv(found: Iterable[tuple[str, Gap]], out: TextIO) -> None:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("agent", "run", "stream", "first", "last", "reason", "detail"))
     for agent, gap in found:
-        writer.writerow(map(_no_formula, _gap_values(agent, gap).values()))
+        writer.writerow(map(_no_formula, gap.as_dict(agent).values()))
 
 
 def _no_formula(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    text = value.replace(
-        "\r", "\\r"
-    )  # the csv module leaves it bare, and readers take it for the end of the line
+    # The csv module leaves it bare, and readers take it for the end of the line.
+    text = value.replace("\r", "\\r")
     return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def _gap_values(agent: str, gap: Gap) -> dict[str, Any]:
-    return {
-        "agent": agent,
-        "run": gap.run.hex(),
-        "stream": gap.stream,
-        "first": gap.first,
-        "last": gap.last,
-        "reason": gap.reason.value,
-        "detail": gap.detail,
-    }
 
 
 def _boxes(best: Detections | None) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from nearfar.simulation.steps import Steps
 from nearfar.simulation.text_file import read_text
 from pipelines.errors import DataFileError, Problem
 
-FORMATS = ("mahimahi", "mbit", "csv", "schedule")
 DEFAULT_RTT_US = 30_000
 DOWN_MBIT_PER_S = 40.0
 LARGEST_PLAIN_MBIT = 1000
@@ -68,7 +67,7 @@ def read_trace(
 
 
 def format_of(text: str, path: Path) -> str:
-    """One of FORMATS, told from the content: whole numbers that never fall are mahimahi's stamps."""
+    """`mahimahi`, `mbit`, `csv` or `schedule`, told from the content: whole numbers that never fall are mahimahi's stamps."""
     stripped = text.lstrip()
     if stripped[:1] in ("[", "{"):
         return "schedule"

@@ -14,8 +14,8 @@ DEFAULT_LEVEL = 1
 LEVELS = {"png": range(10), "zstd": range(1, 20)}
 
 
-class RungConfig(Block):
-    """One rung of the ladder: how a frame is made small for the link."""
+class CodecConfig(Block):
+    """How pictures are compressed."""
 
     codec: Literal["jpeg", "png", "zstd"] = Field(
         "jpeg",
@@ -35,24 +35,9 @@ class RungConfig(Block):
         description="of compression, png 0 to 9, zstd 1 to 19; lossless codecs only",
         json_schema_extra={"default": DEFAULT_LEVEL},
     )
-    scale: float = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="relative to the far model's input; never above the source; lossless from there on",
-    )
-    accuracy: Fraction = Field(1.0, description="of a far answer at this rung, against the best one")
-    bytes: Size | None = Field(
-        None,
-        description="mean payload, by `nearfar calibrate`: what is expected until frames were encoded; left out: guessed",
-    )
 
     @model_validator(mode="after")
     def _suits_the_codec(self) -> Self:
-        if self.bytes == 0:
-            raise MisfitError(
-                (("bytes",), "a payload has at least one byte; leave it out if it is not known")
-            )
         levels = LEVELS.get(self.codec)
         if levels is None:
             if self.level is not None:
@@ -70,6 +55,30 @@ class RungConfig(Block):
     def wire_quality(self) -> int:
         """As an encoding says it: 0 for a codec that has none."""
         return self.quality or 0
+
+
+class RungConfig(CodecConfig):
+    """One rung of the ladder: how a frame is made small for the link."""
+
+    scale: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="relative to the far model's input; never above the source; lossless from there on",
+    )
+    accuracy: Fraction = Field(1.0, description="of a far answer at this rung, against the best one")
+    bytes: Size | None = Field(
+        None,
+        description="mean payload, by `nearfar calibrate`: what is expected until frames were encoded; left out: guessed",
+    )
+
+    @model_validator(mode="after")
+    def _holds_a_picture(self) -> Self:
+        if self.bytes == 0:
+            raise MisfitError(
+                (("bytes",), "a payload has at least one byte; leave it out if it is not known")
+            )
+        return self
 
 
 CODECS = Family(

@@ -6,11 +6,10 @@ One input float32 [1, 3, H, W], RGB 0..255, H and W multiples of 32. Outputs at 
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
-from pipelines.detectors.boxes import Candidates, Fit
+from pipelines.detectors.boxes import Candidates
 from pipelines.detectors.onnx import Tensor
 from pipelines.detectors.onnx_detector import OnnxDetector
 
@@ -25,29 +24,6 @@ class CenterFace(OnnxDetector):
     kind = "centerface"
     expected = "inputs: one float [N, 3, H, W]; outputs: 537 [N, 1, H/4, W/4], 538 and 539 [N, 2, H/4, W/4]"
     swap_rb = True
-
-    def __init__(
-        self,
-        *,
-        model: Path,
-        input_size: tuple[int, int],
-        sha256: str | None = None,
-        min_score: float = 0.5,
-        iou: float = 0.3,
-        max_detections: int = 300,
-        threads: int = 1,
-        fit: Fit = "stretch",
-    ) -> None:
-        super().__init__(
-            model=model,
-            input_size=input_size,
-            sha256=sha256,
-            min_score=min_score,
-            iou=iou,
-            max_detections=max_detections,
-            threads=threads,
-            fit=fit,
-        )
 
     def _needed_outputs(self) -> Sequence[str] | None:
         needed = (_HEAT, _SCALE, _OFFSET)

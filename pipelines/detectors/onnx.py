@@ -22,10 +22,8 @@ from pipelines.errors import ConfigError, Fatal, NearfarError, Rejected
 
 Tensor = NDArray[np.float32]
 
-_ERRORS_ONLY, _SILENT = (
-    3,
-    4,
-)  # onnxruntime's severities: 2 warns about every unused weight of an exported model
+# onnxruntime's severities: 2 warns about every unused weight of an exported model.
+_ERRORS_ONLY, _SILENT = 3, 4
 _GREY = 114.0
 MOST_PICTURES = 64
 """Of one run; more gain nothing on a CPU and only cost memory."""

@@ -38,24 +38,26 @@ class OnnxDetector(ABC):
     swap_rb: ClassVar[bool] = False
     """True: the model takes RGB."""
     shrink: ClassVar[Shrink] = "area"
+    usual_score: ClassVar[float] = 0.5
+    """The least score unless another is asked for."""
 
     def __init__(
         self,
         *,
         model: Path,
         input_size: tuple[int, int],
-        sha256: str | None,
-        min_score: float,
-        iou: float,
-        max_detections: int,
-        threads: int,
-        fit: Fit,
+        sha256: str | None = None,
+        min_score: float | None = None,
+        iou: float = 0.3,
+        max_detections: int = 300,
+        threads: int = 1,
+        fit: Fit = "stretch",
     ) -> None:
         width, height = input_size
         if width <= 0 or height <= 0 or width % _MULTIPLE_PX or height % _MULTIPLE_PX:
             raise ConfigError(f"{self.kind}: input {width}x{height}: both sides must be multiples of 32")
         self._input_size = input_size
-        self._min_score = min_score
+        self._min_score = self.usual_score if min_score is None else min_score
         self._iou = iou
         self._max_detections = max_detections
         self._fit: Fit = fit

@@ -5,11 +5,10 @@ One input float32 [N, 3, H, W], BGR 0..255, H and W multiples of 32. Per stride 
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
-from pipelines.detectors.boxes import Candidates, Fit
+from pipelines.detectors.boxes import Candidates
 from pipelines.detectors.grids import STRIDES_PX, Cells, cells_of
 from pipelines.detectors.onnx import Tensor
 from pipelines.detectors.onnx_detector import OnnxDetector
@@ -25,30 +24,7 @@ class YuNet(OnnxDetector):
         "inputs: one float [N, 3, H, W]; outputs: cls_s and obj_s [N, cells, 1], bbox_s [N, cells, 4] "
         "for s = 8, 16, 32"
     )
-
-    def __init__(
-        self,
-        *,
-        model: Path,
-        input_size: tuple[int, int],
-        sha256: str | None = None,
-        min_score: float = 0.6,
-        iou: float = 0.3,
-        max_detections: int = 300,
-        threads: int = 1,
-        fit: Fit = "stretch",
-    ) -> None:
-        self._cells = cells_of(input_size)
-        super().__init__(
-            model=model,
-            input_size=input_size,
-            sha256=sha256,
-            min_score=min_score,
-            iou=iou,
-            max_detections=max_detections,
-            threads=threads,
-            fit=fit,
-        )
+    usual_score = 0.6
 
     def _needed_outputs(self) -> Sequence[str] | None:
         names = {name.lower(): name for name in self._model.outputs}
@@ -65,6 +41,7 @@ class YuNet(OnnxDetector):
         return list(shapes.values()) == expected
 
     def _settle(self, _seen: list[Tensor], /) -> tuple[str, ...]:
+        self._cells = cells_of(self._input_size)
         return ("face",)
 
     def _decode(self, outputs: list[Tensor]) -> Candidates:

@@ -27,8 +27,9 @@ from pipelines import runtime
 from pipelines.result import Answer, Detections
 from tests.bench.report import Report, run, summary_ms
 from tests.support.answers import answer
-from tests.support.broker import MOSQUITTO, Broker, free_port
+from tests.support.broker import MOSQUITTO, Broker
 from tests.support.eventually import eventually
+from tests.support.rig import free_port
 from tests.support.sinks import sink, sink_config
 
 BOXES = 20

@@ -15,7 +15,8 @@ import pytest
 
 from tests.support import netlab
 from tests.support.eventually import eventually
-from tests.support.netlab_house import House, Inside, Line
+from tests.support.netlab_house import House, Inside
+from tests.support.watched import Line
 
 pytestmark = [
     pytest.mark.lab,
@@ -69,7 +70,9 @@ class Lab:
 
     @property
     def lines(self) -> list[Line]:
-        return list(self.agent.lines)
+        """`at_s`: the monotonic moment it came out."""
+        told = zip(self.agent.lines, self.agent.read_s, strict=False)  # one more may come meanwhile
+        return [line | {"at_s": read_s} for line, read_s in told]
 
     def since(self, moment_s: float, until_s: float = float("inf")) -> list[Line]:
         """Answers that came out between two monotonic moments."""

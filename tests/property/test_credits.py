@@ -21,9 +21,8 @@ class Conforming:
     window: int
     out: int = 0
     frames: deque[int] = field(default_factory=deque)  # moments at which frames under way arrive
-    words: deque[tuple[int, int]] = field(
-        default_factory=deque
-    )  # (when heard, window) or (when heard, −1) = a reply
+    # (when heard, window) or (when heard, −1) = a reply
+    words: deque[tuple[int, int]] = field(default_factory=deque)
     loans: list[Loan] = field(default_factory=list)
 
 

@@ -8,7 +8,6 @@ once. Whoever holds the other end of the pipe is the independent sink. Fork only
 import contextlib
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -31,6 +30,7 @@ from protos.wire.bulk import Ack
 from protos.wire.live import FrameBody, FrameHead, Result
 from protos.wire.session import Hello, Lane, StreamInfo
 from tests.bench.null_worker import CODEC, serving
+from tests.support.rig import free_port
 
 AGENT = "gateway"
 STREAM = "door"
@@ -272,10 +272,7 @@ def _killed(pid: int) -> int:
 def kill_house(root: Path) -> Iterator[KillHouse]:
     LINKS["zmq"].resolve()  # imported once, before anything is forked
     LISTENERS["zmq"].resolve()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    house = KillHouse(root, port, [])
+    house = KillHouse(root, free_port(), [])
     try:
         yield house
     finally:

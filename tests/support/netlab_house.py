@@ -1,18 +1,15 @@
 """Agent and worker as processes of their own in the two namespaces of netlab, and what can happen between them."""
 
-import json
-import os
+import contextlib
 import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.eventually import eventually
+from tests.support.watched import Watched
 
 ROOT = Path(__file__).parents[2]
 WORKER_NAME = "worker.test"
@@ -20,65 +17,23 @@ OTHER_WORKER_ADDRESS = "10.77.0.3"
 SMALL_PACKET_BYTES = 600
 """What an MTU blackhole lets pass: pings, heads and acknowledgements, no frame."""
 
-Line = dict[str, Any]
 
+class Inside(Watched):
+    """One process in a namespace; `ip netns exec` and `taskset` become the command they are given."""
 
-class Inside:
-    """One process in a namespace. `lines`: the JSON objects it printed after its ready line, with `at_s`, the
-    monotonic moment each was read."""
-
-    def __init__(self, popen: "subprocess.Popen[str]", log: Path) -> None:
-        self.popen = popen
-        self.pid = popen.pid  # `ip netns exec` and `taskset` become the command they are given
-        self.log = log
-        self.ready: Line = {}
-        self.lines: list[Line] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.popen.stdout is not None
-        for text in self.popen.stdout:
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue  # cut by a kill
-            if line.get("ready"):
-                self.ready = line
-            else:
-                self.lines.append(line | {"at_s": time.monotonic()})
-
-    def wait_ready(self, within_s: float = 30.0) -> "Inside":
-        def ready() -> Line:
-            if self.popen.poll() is not None:
-                raise AssertionError(f"ended with {self.popen.returncode}:\n{self.log.read_text()[-3000:]}")
-            return self.ready
-
-        eventually(ready, within_s, f"ready line; log: {self.log}")
-        return self
-
-    def signal(self, number: int) -> None:
-        os.kill(self.pid, number)
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
 
     def stop(self, within_s: float = 15.0) -> int:
-        """SIGTERM, then by force; the exit code."""
+        """SIGTERM, also to one that stands still, then by force; the exit code."""
         if self.popen.poll() is None:
             self.signal(signal.SIGCONT)
             self.popen.terminate()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.popen.wait(within_s)
-        except subprocess.TimeoutExpired:
-            self.popen.kill()
-            self.popen.wait(10)
-        self._reader.join(10)
-        if self.popen.stdout is not None:
-            self.popen.stdout.close()
+        self.end()
         return int(self.popen.returncode)
-
-    def kill(self) -> None:
-        if self.popen.poll() is None:
-            self.popen.kill()
-        self.stop()
 
 
 class House:

@@ -6,7 +6,6 @@ it into the background: its processes are not those of a test.
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from itertools import count
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.support.programs import program
+from tests.support.rig import free_port
 
 USER, PASSWORD = "nearfar", "do-not-show"
 _ROOT_BECOMES = "postgres"
@@ -34,9 +34,7 @@ class PostgresServer:
         self.root = Path(tempfile.mkdtemp(prefix="nearfar-postgres-"))
         if self._as:
             shutil.chown(self.root, self._as["user"], self._as["group"])
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         password = self.root / "password"
         password.write_text(PASSWORD)
         password.chmod(0o644)

@@ -71,10 +71,10 @@ class Receiver:
 
             def get_request(self) -> Any:
                 connection, address = super().get_request()
-                receiver._connections.append(connection)
+                receiver.connections.append(connection)
                 return connection, address
 
-        self._connections: list[socket.socket] = []
+        self.connections: list[socket.socket] = []
         self._server = Server(("127.0.0.1", port), Handler)
         self.port: int = self._server.server_address[1]
         if tls is not None:
@@ -92,7 +92,7 @@ class Receiver:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-        for connection in self._connections:
+        for connection in self.connections:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Any
 from cloud.store.records import open_store
 from tests.support.eventually import eventually
 from tests.support.rig_files import PIPELINE, WORKER
+from tests.support.watched import Watched
 
 Answer = dict[str, Any]
 
@@ -28,53 +28,19 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Process:
-    """One `nearfar` process; stdout lines after the ready line are kept as they come."""
+class Process(Watched):
+    """One `nearfar` process; `inside`: what starts it, in a network namespace say."""
 
     def __init__(self, arguments: list[str], log: Path, *, inside: Sequence[str] = ()) -> None:
-        self.log = log
-        self._errors = log.open("a")
-        self.popen = subprocess.Popen(
-            [*inside, sys.executable, "-m", "nearfar", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            bufsize=1,
-        )
-        self.lines: list[Answer] = []
-        self.ready: Answer = {}
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.popen.stdout is not None
-        for text in self.popen.stdout:
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue  # cut by a kill
-            if line.get("ready"):
-                self.ready = line
-            else:
-                self.lines.append(line)
-
-    def wait_ready(self, within_s: float = 20.0) -> "Process":
-        def ready() -> Answer:
-            assert self.popen.poll() is None, (
-                f"ended with {self.popen.returncode}:\n{self.log.read_text()[-3000:]}"
+        with log.open("a") as errors:
+            popen = subprocess.Popen(
+                [*inside, sys.executable, "-m", "nearfar", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                bufsize=1,
             )
-            return self.ready
-
-        eventually(ready, within_s, f"ready line; log: {self.log}")
-        return self
-
-    def signal(self, number: int) -> None:
-        self.popen.send_signal(number)
-
-    def kill(self) -> None:
-        """kill −9, and everything it had written is read."""
-        self.popen.kill()
-        self.end()
+        super().__init__(popen, log)
 
     def stop(self, within_s: float = 15.0) -> int:
         """SIGTERM; its exit code."""
@@ -82,15 +48,6 @@ class Process:
         code = self.popen.wait(within_s)
         self.end()
         return code
-
-    def end(self) -> None:
-        if self.popen.poll() is None:
-            self.popen.kill()
-        self.popen.wait(10)
-        self._reader.join(10)
-        if self.popen.stdout is not None:
-            self.popen.stdout.close()
-        self._errors.close()
 
 
 class Rig:

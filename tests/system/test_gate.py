@@ -98,9 +98,8 @@ def test_a_gated_frame_has_a_line_with_the_reason_and_is_in_the_sums_and_out_of_
     assert summary["gated"] == {"still": frames["gated"]}
     assert all(line["detections"] is None and line["answered_by"] is None for line in lines)
     assert frames["captured"] == frames["gated"] + frames["near"] + frames["far"] + frames["missed"]
-    assert (
-        summary["on_time"]["of"] == 0
-    )  # pull-driven: nothing is paced, and no gated frame is taken for late
+    # Pull-driven: nothing is paced, and no gated frame is taken for late.
+    assert summary["on_time"]["of"] == 0
 
 
 def test_the_cloud_is_told_which_frames_were_gated(tmp_path: Path, yard: Path):

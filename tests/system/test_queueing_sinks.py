@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Subscriber, free_port
+from tests.support.broker import Broker, Subscriber
 from tests.support.eventually import eventually
 from tests.support.receiver import Receiver
-from tests.support.rig import Process, Rig, rig
+from tests.support.rig import Process, Rig, free_port, rig
 
 IN_THE_INSTANT = 3  # answers of 40 ms each, for a machine that runs other tests beside this one
 RECIPE = Path(__file__).parents[2] / "pipelines" / "recipes" / "deliver.yaml"

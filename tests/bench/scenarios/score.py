@@ -74,7 +74,7 @@ def figures(
         "near_ms": _near_ms(answered),
         "near_guard_ms": summary["near_guard_ms"],
         "margin_ms": summary["margin_ms"],
-        "fall_back_ms": _fall_back_ms(sights, spans_ms),
+        "over_budget_after_ms": _over_budget_after_ms(sights, spans_ms),
         "far_again_ms": _far_again_ms(answered, spans_ms),
         "share_regained": _share_regained(lines, spans_ms),
         "rungs": _rungs(answered),
@@ -147,7 +147,9 @@ def _rungs(answered: Sequence[Line]) -> dict[str, int]:
     return dict(Counter(f"q{e['quality']} {e['width']}x{e['height']}" for e in sent))
 
 
-def _fall_back_ms(sights: Sequence[Line], spans_ms: Sequence[tuple[float, float]]) -> list[float | None]:
+def _over_budget_after_ms(
+    sights: Sequence[Line], spans_ms: Sequence[tuple[float, float]]
+) -> list[float | None]:
     """From each bad span's start until the link was said to be over budget; None = it never was."""
     out: list[float | None] = []
     for start_ms, end_ms in spans_ms:

@@ -143,14 +143,14 @@ def test_a_payload_that_is_none_of_its_frame_shows(tmp_path: Path) -> None:
     assert figures(tmp_path, [line(1), line(2, encoding=encoding), line(5)])["misplaced"] == 1
 
 
-def test_falling_back_and_coming_back_are_measured_from_what_happened(tmp_path: Path) -> None:
+def test_leaving_and_coming_back_are_measured_from_what_happened(tmp_path: Path) -> None:
     lines = [line(seq, "near" if 21 <= seq <= 33 else "far") for seq in range(1, 81)]
     sights = [
         {"unix_ms": 1000 * (BEGUN_UNIX_S + at_s), "in_budget": good}
         for at_s, good in ((0.5, True), (2.25, False), (3.4, True))
     ]
     found = figures(tmp_path, lines, [(2.0, 3.0)], sights)
-    assert found["fall_back_ms"] == [250.0]
+    assert found["over_budget_after_ms"] == [250.0]
     assert found["far_again_ms"] == [pytest.approx(350.0)]  # frame 34: 3.3 s + 50 ms
     assert found["share_regained"] == [1.0]
 

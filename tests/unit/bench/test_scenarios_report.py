@@ -26,7 +26,7 @@ def row(policy: str, **changes: Any) -> dict[str, Any]:
         "kb_per_frame": 10.0,
         "cpu_ms_per_frame": 12.0,
         "staleness_ms": {"p50": 50.0, "p95": 90.0},
-        "fall_back_ms": [400.0],
+        "over_budget_after_ms": [400.0],
         "far_again_ms": [250.0],
         "share_regained": [1.0],
         "late_far": 3,

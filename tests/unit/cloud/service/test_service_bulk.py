@@ -147,7 +147,7 @@ def test_a_batch_the_record_store_has_no_room_for_is_answered_like_one_the_intak
 ) -> None:
     peer, session = rig.connect(replace(HELLO, lane=Lane.BULK))
     with monkeypatch.context() as patched:
-        patched.setattr(rig.service.writer, "_max_pending", 1)
+        patched.setattr(rig.service.writer, "submit", lambda _: False)
         session.receive(batch(5, 1, 2), clock_us())
         (error,) = peer.wait(Error)
     assert error.reason is RejectReason.QUEUE_FULL

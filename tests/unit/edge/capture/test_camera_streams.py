@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from edge.blocks import StreamConfig
 from edge.capture.state import StreamState
 from edge.capture.streams import Streams
+from edge.stream_rules import StreamConfig
 from pipelines.errors import ConfigError
 from pipelines.runtime import monotonic_us
 from tests.support.eventually import eventually

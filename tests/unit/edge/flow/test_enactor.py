@@ -45,7 +45,7 @@ class House:
             answered_by=AnsweredBy.NEAR, on_time=True, paced=True, status=Status.OK, latency_us=1,
             detections=self.seen,
         )  # fmt: skip
-        desk = SimpleNamespace(
+        self.desk: Any = SimpleNamespace(
             release=lambda *_: answer,
             as_record=lambda given: given,
             shed=lambda _, reason: self.shed.append(reason),
@@ -62,7 +62,7 @@ class House:
             near=None,
             far=None,
             outbox=self.outbox,
-            desk=desk,  # type: ignore[arg-type]
+            desk=self.desk,  # type: ignore[arg-type]
             counters=Counters(captured=1),
             clock_us=lambda: NOW_US,
         )
@@ -125,8 +125,7 @@ def test_only_while_the_outbox_takes_something_does_a_near_answer_wait_for_its_c
     house = House(SimpleNamespace(committed=lambda key, _, *, kept: [actions.Release(key, kept)],
                                   saw=lambda *_: None))  # fmt: skip
     kept: list[Any] = []
-    desk: Any = house.enactor._desk
-    desk.record = lambda *_: SimpleNamespace(latency_us=1, on_time=True)
+    house.desk.record = lambda *_: SimpleNamespace(latency_us=1, on_time=True)
     house.outbox.append = kept.append
     house.outbox.stats = lambda: OutboxStats(writes=writes)
     house.enactor.do([actions.Give(KEY, AnsweredBy.NEAR, Status.OK, "", hold=True)])
@@ -146,9 +145,8 @@ def test_the_store_learns_of_a_tracked_answer_that_its_commit_made_late(
         answered_by=AnsweredBy.TRACKED, on_time=False, paced=True, status=Status.OK, latency_us=released_us,
         deadline_us=100_000, detections=None,
     )  # fmt: skip
-    desk: Any = house.enactor._desk
-    desk.record = lambda *_: given
-    desk.release = lambda *_: out
+    house.desk.record = lambda *_: given
+    house.desk.release = lambda *_: out
     house.outbox.append = kept.append
     house.outbox.stats = OutboxStats
     house.pending.deadline_us = 100_001

@@ -48,7 +48,7 @@ def test_stat_prints_the_law_as_numbers_that_add_up_beside_a_live_agent(live: Sq
     assert "oldest 2.04 s" in text
 
 
-def test_stat_as_json(live: SqliteOutbox) -> None:
+def test_programs_get_what_stat_says_as_json(live: SqliteOutbox) -> None:
     figures = json.loads(run("stat", str(live.path), "--json"))
     assert figures["adds_up"] is True
     assert (figures["committed"], figures["acked"], figures["pending"], figures["gaps_pending"]) == (

@@ -72,9 +72,8 @@ def test_every_answer_goes_up_once_and_then_nothing_is_left(rig: Rig) -> None:
     for seq in range(1, 21):
         rig.writer.append(record(seq))
     assert not rig.writer.empty()
-    rig.writer.reachable(
-        connected=True, limits=LIMITS
-    )  # after them: time stands still, and so one batch goes
+    # After them: time stands still, and so one batch goes.
+    rig.writer.reachable(connected=True, limits=LIMITS)
     eventually(lambda: sum(len(opened(b)) for b in rig.cloud.batches) == 20, what="twenty records sent")
     records, ack = rig.cloud.take()
     assert sorted(r.id.seq for r in records) == list(range(1, 21))

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,20 @@ def test_every_key_of_rotate_reaches_the_file(tmp_path):
     )
     made.close()
     assert made.counts()["rotated"] > 1
-    assert made._file._rotation._max_age_us == 3_600_000_000
+
+
+def test_a_file_is_full_at_the_age_its_block_says(tmp_path):
+    made = sink(tmp_path, kind="jsonl", path=tmp_path / "a.jsonl", rotate={"max_age": "1s"})
+
+    def rotated() -> int:
+        made.write(answer(1))
+        made.flush()
+        return int(made.counts()["rotated"])
+
+    begun_s = time.monotonic()
+    eventually(rotated, what="a file with a number")
+    assert time.monotonic() - begun_s >= 1.0
+    made.close()
 
 
 @pytest.mark.parametrize(

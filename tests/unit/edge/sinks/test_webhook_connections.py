@@ -9,9 +9,9 @@ from contextlib import ExitStack
 import pytest
 
 from edge.sinks.courier import NotNowError
-from tests.support.broker import free_port
 from tests.support.eventually import eventually
 from tests.support.receiver import Receiver
+from tests.support.rig import free_port
 from tests.support.webhooks import couriers, parcels
 
 
@@ -124,4 +124,4 @@ def test_connections_are_kept_between_batches(receiver, courier):
     made = courier(url=receiver.url)
     for seq in range(1, 5):
         made.deliver(parcels(seq))
-    assert len(receiver._connections) == 1
+    assert len(receiver.connections) == 1

@@ -9,8 +9,8 @@ import pytest
 from edge.identity import StateDir
 from nearfar.doctor.finding import Level
 from nearfar.doctor.sinks import check_sinks
-from tests.support.broker import free_port
 from tests.support.receiver import Receiver
+from tests.support.rig import free_port
 
 
 @pytest.fixture

@@ -235,10 +235,13 @@ def test_however_long_nothing_is_answered_the_ring_is_bounded():
     assert len(ring) == MOST
 
 
-def test_the_kind_makes_one_of_its_configuration():
+def test_the_kind_makes_one_that_carries_as_far_as_its_configuration_says():
     made = TRACKERS.build(FlowTrackerConfig(kind="flow", max_age=2))
-    assert isinstance(made, FlowTracker)
-    assert made._max_age == 2
+    for seq in (1, 2, 3, 4):
+        made.see(seq, scene((200, 200)), captured_us=seq * 40_000, oldest=1)
+    made.rebase(base(1, boxes((200, 200))))
+    assert made.carry(3).age_frames == 2
+    assert made.carry(4) is None
 
 
 @settings(max_examples=60, deadline=None)
