@@ -81,6 +81,9 @@ class JobTable:
         else:
             job.near = OVER
 
+    def near_is_short(self, now_us: int) -> bool:
+        return self._near.short(now_us)
+
     def let_go(self, job: Job) -> None:
         """The frame goes far without near behind it."""
         self._near.release(job)

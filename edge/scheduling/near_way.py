@@ -19,6 +19,7 @@ RUNS_KEPT = 32
 TRIAL_US = 2_000_000
 CANCEL_US = 3_000
 """A run that is stopped goes on so long at most."""
+SHORT_SPAN_US = 1_000_000
 LONGEST_TRIAL_US = 32_000_000
 """While the smaller input answers, the full one is tried so often, after every failure half as often."""
 
@@ -49,6 +50,7 @@ class NearWay:
         self._started_us = 0
         self._asked: dict[str, tuple[Key, int]] = {}  # the frame offered last and since when
         self._ended: deque[tuple[int, int]] = deque(maxlen=RUNS_KEPT)  # (when, rank) of whole runs
+        self._short_us: int | None = None  # when it last had no time for a frame
 
     def reserve(self, job: Job, *, latest_end_us: int, ready_us: int, now_us: int) -> bool:
         """Keep near time for `job` that ends by `latest_end_us`; False if there is none. If near is idle the run
@@ -88,6 +90,8 @@ class NearWay:
                 slot = self.timeline.reserve(
                     job.key, guard_us=latest_end_us - now_us, latest_end_us=latest_end_us, now_us=now_us
                 )
+        if slot is None:
+            self._short_us = now_us
         job.near = NONE if slot is None else RESERVED
         job.near_small = small and slot is not None
         return slot is not None
@@ -208,6 +212,10 @@ class NearWay:
             if early_us is not None and self._looked_us < early_us < due_us:
                 due_us = early_us
         return due_us
+
+    def short(self, now_us: int) -> bool:
+        """Whether it lately had no time for a frame: then none of its time should pass unused."""
+        return self._short_us is not None and now_us - self._short_us < SHORT_SPAN_US
 
     @property
     def busy(self) -> bool:

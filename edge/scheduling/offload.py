@@ -66,7 +66,9 @@ class Offload:
             self._add_twins(job, option, now_us)
         if not (self._hedged or option.forced) and job.near is RESERVED:
             self._table.let_go(job)
-        job.eager = self._hedged and self._settings.hedge == "immediate"
+        # What is sent to learn is hardly ever back in time: near does not wait for it while others wait for near.
+        learns = option.forced and self._table.near_is_short(now_us)
+        job.eager = self._hedged and (learns or self._settings.hedge == "immediate")
         self._table.out.append(Encode(job.key, option.rung))
 
     def encoded(self, job: Job, now_us: int) -> None:

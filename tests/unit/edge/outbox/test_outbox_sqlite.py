@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edge.outbox.bounds import Bounds
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.sqlite import WAL_CHECKPOINT_BYTES, SqliteOutbox
 from edge.outbox.storage import DiskStorage
 from edge.outbox.store import Changes, Watermark
 from pipelines.errors import ConfigError, Retryable
@@ -161,6 +161,14 @@ def test_the_law_is_in_the_file_and_not_only_in_memory(path: Path, store: Sqlite
 def test_what_goes_to_flash_is_measured(store: SqliteOutbox) -> None:
     store.commit(Changes(entries=[entry(1, size=100_000)]), 0)
     assert store.ledger().flash_bytes_written >= 100_000
+
+
+def test_what_goes_from_the_log_into_the_file_is_measured_as_well(store: SqliteOutbox, path: Path) -> None:
+    before_bytes = path.stat().st_size
+    store.commit(Changes(entries=[entry(1, size=WAL_CHECKPOINT_BYTES)]), 0)
+    into_the_file = path.stat().st_size - before_bytes
+    assert into_the_file >= WAL_CHECKPOINT_BYTES
+    assert store.ledger().flash_bytes_written >= WAL_CHECKPOINT_BYTES + into_the_file
 
 
 def test_power_durability_syncs_what_was_committed_and_process_does_not(path: Path) -> None:
