@@ -3,7 +3,8 @@
     nominal   = round trip now + (bytes in flight + size) / bandwidth, as it was when the frame left
     residuals = how far the frames of the last 5 s were from their nominal (`edge.scheduling.forecast`)
 
-The round trip now is the least of the last three of small messages, own bytes ahead of them taken off. Bandwidth is
+The round trip now is the least of the last three of small messages, own bytes ahead of them taken off but never more
+than leaves the least that was measured. Bandwidth is
 Σ size / Σ (body arrival − head arrival), newer frames weighing more; where that spread is below 2 ms it is
 reply − worker time − rtt_min. Overdue frames are censored samples: slower than they already are.
 """
@@ -102,10 +103,10 @@ class LinkEstimate:
 
     def observe_rtt(self, rtt_us: int, now_us: int, *, own_us: int = 0) -> None:
         """A round trip, less the worker's residence; `own_us` of it was spent behind own bytes, which is an
-        estimate: it may excuse a round trip, it must not make a minimum."""
+        estimate: it may excuse a round trip, it must not make a minimum, nor go below one."""
         self._last_rtt = (max(0, rtt_us), now_us)
         self._rtt_min.add(self._last_rtt[0], now_us)
-        self._recent.append((now_us, max(0, rtt_us - own_us)))
+        self._recent.append((now_us, max(self.rtt_min_us(now_us), rtt_us - own_us)))
         self._rtt_now_until_us = 0
 
     def observe_load(self, load: Load, now_us: int) -> None:
