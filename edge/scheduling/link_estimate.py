@@ -14,7 +14,7 @@ from collections.abc import Hashable, Sequence
 from math import exp
 from operator import mul
 
-from edge.scheduling.forecast import Forecast, Nominal, Past, Unanswered
+from edge.scheduling.forecast import Forecast, Nominal, Outlook, Past, Unanswered
 from pipelines.result import Load, WorkerTiming
 from pipelines.windows import MinWindow
 
@@ -58,7 +58,8 @@ class LinkEstimate:
         self._load_us: int | None = None
         self._past = Past(([0.0] * 4, PRIOR_STRETCH, [0] * 4, [1.0] * 4))
         self._residuals_until_us = 0
-        self._idle: Forecast | None = None  # of a link on which nothing is out, until it says something new
+        self._outlook: Outlook | None = None  # as it is until something is heard, sent or measured
+        self._idle: Forecast | None = None  # of that outlook, with nothing out and nothing waiting
         self.queued = 0.0
         """Frames ahead of a new one at the worker, as it said last."""
         self._last_rtt: tuple[int, int] | None = None
@@ -171,20 +172,20 @@ class LinkEstimate:
             self._take_residuals(now_us)
         if now_us >= self._rtt_now_until_us:
             self._take_rtt_now(now_us)
-        idle = not unanswered and not waiting_bytes
-        if idle and self._idle is not None:
-            return self._idle
-        made = Forecast(
-            self._past,
-            rtt_us=self._rtt_now_us,
-            bytes_per_us=self._rate or PRIOR_BYTES_PER_US,
-            unanswered=unanswered,
-            waiting_bytes=waiting_bytes,
-            now_us=now_us,
-        )
-        if idle:
-            self._idle = made
-        return made
+        outlook = self._outlook
+        if outlook is None or outlook.unanswered is not unanswered:
+            self._outlook = outlook = Outlook(
+                self._past,
+                rtt_us=self._rtt_now_us,
+                bytes_per_us=self._rate or PRIOR_BYTES_PER_US,
+                unanswered=unanswered,
+            )
+            self._idle = None
+        if unanswered or waiting_bytes:
+            return Forecast(outlook, waiting_bytes=waiting_bytes, now_us=now_us)
+        if self._idle is None:
+            self._idle = Forecast(outlook, waiting_bytes=0, now_us=now_us)
+        return self._idle
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -199,14 +200,14 @@ class LinkEstimate:
         if least_us < 0:
             least_us = self._recent[-1][1] if self._recent else self._prior_rtt_us
         self._rtt_now_us, self._rtt_now_until_us = least_us, until_us
-        self._idle = None
+        self._outlook = None
 
     def _take_rate(self, now_us: int) -> None:
         weights = [exp((at_us - now_us) / RATE_FADE_US) for at_us in self._rate_at_us]
         crossing_us = sum(map(mul, weights, self._rate_us))
         if crossing_us > 0:
             self._rate = sum(map(mul, weights, self._rate_bytes)) / crossing_us
-            self._idle = None
+            self._outlook = None
 
     def _take_residuals(self, now_us: int) -> None:
         """Of the window, newest weighing most; few are joined by what a link is like as a rule. Good until a
@@ -232,7 +233,7 @@ class LinkEstimate:
             worker_us = [*worker_us, *[max(self._worker_us(now_us), least_us)] * len(prior)]
             weights += [1.0] * len(prior)
         self._past = Past((extra_us, stretch, worker_us, weights))
-        self._idle = None
+        self._outlook = None
         until_us = samples[0][0] + RESIDUAL_SPAN_US + 1 if samples else now_us
         if least_us and self._load_us is not None:
             until_us = min(until_us, self._load_us + LOAD_SPAN_US + 1)
