@@ -164,7 +164,7 @@ class Decision:
         return any(way.breaker.connected and way.breaker.in_budget for way in self._ways.values())
 
     def _take_chances(self, job: Job, fallback: float, now_us: int) -> list[Chance]:
-        """What is the same on every link: the rungs that may be worth it, the most accurate first."""
+        """What is the same on every link: the rungs that may be worth it, the one that may be worth most first."""
         time_us = job.answer_by_us - now_us
         byte_price = self._settings.byte_price / 1000
         accuracies, timed = self._accuracies, self._timed
@@ -178,6 +178,8 @@ class Decision:
             most = gain - price if timed else inf
             if most > 0:
                 chances.append((most, rung, size_bytes, time_us - encodes_us[rung], gain, price))
+        if timed:
+            chances.sort(reverse=True)
         return chances
 
     def _on(
@@ -199,7 +201,7 @@ class Decision:
         last_p, last_bytes, last_us = 1.0, 0, NEVER_US
         for most, rung, size_bytes, remaining_us, gain, price in chances:
             if most <= best_value:
-                continue
+                break
             if size_bytes > room_bytes:
                 crowded = crowded or others
                 continue

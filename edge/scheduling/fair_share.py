@@ -13,63 +13,79 @@ WEIGHTS: Mapping[Priority, float] = {Priority.HIGH: 4.0, Priority.NORMAL: 2.0, P
 HALF_LIFE_US = 2_000_000
 FLOOR_US = 1_000_000
 ACTIVE_US = 1_000_000
-UNUSED = (0.0, 0)
+NEVER_ASKED_US = -(1 << 62)
+REBASE_US = 200 * HALF_LIFE_US
+"""So long after units were one they are made one again, far from where a float ends."""
 SLACK = 1.1
 """A stream is ahead of its share only when it is clearly so."""
 
 
+class _Stream:
+    __slots__ = ("asked_us", "served_us", "use", "weight")
+
+    def __init__(self, weight: float, now_us: int) -> None:
+        self.weight = weight
+        self.asked_us = now_us
+        self.served_us = now_us
+        self.use = 0.0
+
+
 class FairShare:
-    """`asked` says that a stream wants some of it, `charge` that it got some."""
+    """`asked` says that a stream wants some of it, `charge` that it got some.
+
+    Use is kept in units that double every `HALF_LIFE_US`: what was used fades against what is used without being touched,
+    and who had more than who needs no clock."""
 
     def __init__(self, weights: Mapping[Priority, float] = WEIGHTS) -> None:
         self._weights = weights
-        self._used: dict[str, tuple[float, int]] = {}  # stream -> (use, as of)
-        self._asked: dict[str, tuple[Priority, int]] = {}
-        self._served_us: dict[str, int] = {}
+        self._streams: dict[str, _Stream] = {}
+        self._since_us = 0  # when a unit was one
 
     def asked(self, stream: str, priority: Priority, now_us: int) -> None:
-        self._asked[stream] = (priority, now_us)
-        self._served_us.setdefault(stream, now_us)
+        one = self._streams.get(stream)
+        if one is None:
+            self._streams[stream] = _Stream(self._weights[priority], now_us)
+        else:
+            one.weight = self._weights[priority]
+            one.asked_us = now_us
 
     def charge(self, stream: str, amount: float, now_us: int) -> None:
-        self._used[stream] = (self._use(stream, now_us) + amount, now_us)
-        self._served_us[stream] = now_us
+        if now_us - self._since_us > REBASE_US:
+            self._rebase(now_us)
+        one = self._streams.get(stream)
+        if one is None:
+            one = self._streams[stream] = _Stream(0.0, now_us)
+            one.asked_us = NEVER_ASKED_US
+        one.use += amount * 2.0 ** ((now_us - self._since_us) / HALF_LIFE_US)
+        one.served_us = now_us
 
     def starved(self, stream: str, now_us: int) -> bool:
         """Whether the stream has waited longer than the floor allows."""
-        served_us = self._served_us.get(stream)
-        return served_us is not None and now_us - served_us >= FLOOR_US
+        one = self._streams.get(stream)
+        return one is not None and now_us - one.served_us >= FLOOR_US
 
     def rank(self, stream: str, priority: Priority, now_us: int) -> tuple[bool, float, float]:
         """Who comes first: the smallest."""
         weight = self._weights[priority]
-        return not self.starved(stream, now_us), self._use(stream, now_us) / weight, -weight
+        one = self._streams.get(stream)
+        use = 0.0 if one is None else one.use
+        return not self.starved(stream, now_us), use / weight, -weight
 
     def ahead(self, stream: str, now_us: int) -> bool:
         """Whether the stream had more than its weighted share among those who ask at present."""
-        # One pass: this is asked for every frame and link.
-        own = own_weight = 0.0
-        used = weights = 0.0
-        count = 0
-        asks = False
-        for name, (priority, at_us) in self._asked.items():
-            if now_us - at_us >= ACTIVE_US:
-                continue
-            use, as_of_us = self._used.get(name, UNUSED)
-            if use and as_of_us != now_us:
-                use = use * 0.5 ** ((now_us - as_of_us) / HALF_LIFE_US)
-            weight = self._weights[priority]
-            used += use
-            weights += weight
-            count += 1
-            if name == stream:
-                asks, own, own_weight = True, use, weight
-        if count < 2 or not asks or self.starved(stream, now_us):
+        own = self._streams.get(stream)
+        since_us = now_us - ACTIVE_US
+        if own is None or own.asked_us <= since_us or now_us - own.served_us >= FLOOR_US:
             return False
-        return own > SLACK * (used * own_weight / weights)
+        use = weights = 0.0
+        for one in self._streams.values():
+            if one.asked_us > since_us:
+                use += one.use
+                weights += one.weight
+        return own.use > SLACK * (use * own.weight / weights)
 
-    def _use(self, stream: str, now_us: int) -> float:
-        use, at_us = self._used.get(stream, (0.0, now_us))
-        if at_us == now_us:
-            return use
-        return float(use * 0.5 ** ((now_us - at_us) / HALF_LIFE_US))
+    def _rebase(self, now_us: int) -> None:
+        fade = 0.5 ** ((now_us - self._since_us) / HALF_LIFE_US)
+        for one in self._streams.values():
+            one.use *= fade
+        self._since_us = now_us

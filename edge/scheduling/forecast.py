@@ -68,6 +68,84 @@ class Past:
         self.most = max(extra_us), max(stretch), max(worker_us)
 
 
+class Outlook:
+    """The link with what is out on it: all that stays as it is until something is heard, sent or measured, however
+    often it is asked meanwhile. `unanswered`: oldest first. Lists are made when first needed, in the order of the past."""
+
+    __slots__ = (
+        "_least_refuted_us",
+        "_refuted_us",
+        "bytes_per_us",
+        "least",
+        "most",
+        "out_stretched_us",
+        "out_us",
+        "past",
+        "plain_us",
+        "rtt_us",
+        "slopes",
+        "unanswered",
+    )
+
+    def __init__(
+        self, past: Past, *, rtt_us: float, bytes_per_us: float, unanswered: Sequence[Unanswered]
+    ) -> None:
+        self.past = past
+        self.rtt_us = rtt_us
+        self.bytes_per_us = bytes_per_us
+        self.unanswered = unanswered
+        self.out_us = 0.0
+        if unanswered:
+            sizes_us = sum([u.size_bytes for u in unanswered]) / bytes_per_us
+            self.out_us = unanswered[0].nominal.ahead_us + sizes_us
+        self.least = self._state(past.least)
+        self.most = self._state(past.most)
+        self.plain_us: Sequence[float] = ()  # of each state, on an empty link
+        self.out_stretched_us: Sequence[float] = ()  # until what is out has crossed, from when it was sent
+        self.slopes: Sequence[float] = ()  # µs a byte
+        self._least_refuted_us: float | None = None
+        self._refuted_us: Sequence[float] = ()
+
+    def take_states(self) -> None:
+        """Fill `plain_us`, `out_stretched_us` and `slopes`."""
+        rtt_us, bytes_per_us, out_us = self.rtt_us, self.bytes_per_us, self.out_us
+        extra_us, stretch, worker_us, _ = self.past.columns
+        self.plain_us = [rtt_us + e + w for e, w in zip(extra_us, worker_us)]  # noqa: B905 - of one length
+        self.slopes = [s / bytes_per_us for s in stretch]
+        self.out_stretched_us = [s * out_us for s in stretch]
+
+    def unrefuted(self, now_us: int) -> Sequence[bool] | None:
+        """Which states hold: in none of them would something that is out be long back. None = all do."""
+        if self._least_refuted_us is None:
+            extra_us, stretch, worker_us = self.past.least
+            self._least_refuted_us = min(self._refuted([extra_us], [stretch], [worker_us]))
+        if now_us < self._least_refuted_us:
+            return None
+        if not self._refuted_us:
+            self._refuted_us = self._refuted(*self.past.columns[:3])
+        return [refuted_us > now_us for refuted_us in self._refuted_us]
+
+    def _refuted(
+        self, extra_us: Sequence[float], stretch: Sequence[float], worker_us: Sequence[int]
+    ) -> list[float]:
+        """From when on each state is refuted, by whatever refutes it first."""
+        soonest_us: list[float] = []
+        for sent_us, size_bytes, (trip_us, ahead_us, crossing_us) in self.unanswered:
+            there_us, lane_us, counts = sent_us + trip_us, ahead_us + crossing_us, 1 if size_bytes else 0
+            from_us = [
+                there_us + e + s * lane_us + counts * w + REFUTED_AFTER_US
+                for e, s, w in zip(extra_us, stretch, worker_us)  # noqa: B905 - of one length
+            ]
+            soonest_us = [*map(min, soonest_us, from_us)] if soonest_us else from_us
+        return soonest_us
+
+    def _state(self, state: tuple[float, float, int]) -> tuple[float, float, float, float]:
+        """What an extreme of the past says: on the empty link, of what is out, per waiting µs, per byte."""
+        extra_us, stretch, worker_us = state
+        plain_us = self.rtt_us + extra_us + worker_us
+        return plain_us, stretch * self.out_us, stretch, stretch / self.bytes_per_us
+
+
 class Forecast:
     """The link at one moment, asked about frames of several sizes. `waiting_bytes` go before such a frame.
 
@@ -77,59 +155,47 @@ class Forecast:
 
     __slots__ = (
         "_base_us",
-        "_bytes_per_us",
-        "_columns",
+        "_kept",
         "_least_slope",
         "_least_us",
         "_most_slope",
         "_most_us",
-        "_out_us",
-        "_rtt_us",
+        "_outlook",
         "_since_us",
         "_slopes",
         "_waiting_us",
         "_weight",
+        "_weights",
     )
 
-    def __init__(
-        self,
-        past: Past,
-        *,
-        rtt_us: float,
-        bytes_per_us: float,
-        unanswered: Sequence[Unanswered],
-        waiting_bytes: int,
-        now_us: int,
-    ) -> None:
-        self._rtt_us = rtt_us
-        self._bytes_per_us = bytes_per_us
-        self._waiting_us = waiting_us = waiting_bytes / bytes_per_us
-        self._columns, self._weight = past.columns, past.weight
-        out_us = since_us = 0.0
-        if unanswered:
-            first = unanswered[0]
-            since_us = now_us - first.sent_us
-            if since_us > REFUTED_AFTER_US and _refuted(*past.least, unanswered, now_us):
-                self._columns = _unrefuted(past.columns, unanswered, now_us)
-                self._weight = sum(self._columns[3])
-            out_us = first.nominal.ahead_us + sum([u.size_bytes for u in unanswered]) / bytes_per_us
-        self._out_us, self._since_us = out_us, since_us
-        # As `_take_ways` does it, which is not called for two: this is done for every frame and link.
-        extra_us, stretch, worker_us = past.least
-        base_us = rtt_us + extra_us + worker_us
-        if stretch * out_us > since_us:
-            base_us += stretch * out_us - since_us
-        self._least_us, self._least_slope = base_us + stretch * waiting_us, stretch / bytes_per_us
-        extra_us, stretch, worker_us = past.most
-        base_us = rtt_us + extra_us + worker_us
-        if stretch * out_us > since_us:
-            base_us += stretch * out_us - since_us
-        self._most_us, self._most_slope = base_us + stretch * waiting_us, stretch / bytes_per_us
+    def __init__(self, outlook: Outlook, *, waiting_bytes: int, now_us: int) -> None:
+        self._outlook = outlook
+        self._weights: Sequence[float] = outlook.past.columns[3]
+        self._weight = outlook.past.weight
+        self._waiting_us = waiting_us = waiting_bytes / outlook.bytes_per_us
+        self._kept: Sequence[bool] | None = None
+        since_us = 0
+        if outlook.unanswered:
+            since_us = now_us - outlook.unanswered[0].sent_us
+            if since_us > REFUTED_AFTER_US:
+                self._kept = kept = outlook.unrefuted(now_us)
+                if kept is not None:
+                    self._weights = list(compress(self._weights, kept))
+                    self._weight = sum(self._weights)
+        self._since_us = since_us
+        plain_us, out_us, stretch, self._least_slope = outlook.least
+        if out_us > since_us:
+            plain_us += out_us - since_us
+        self._least_us = plain_us + stretch * waiting_us
+        plain_us, out_us, stretch, self._most_slope = outlook.most
+        if out_us > since_us:
+            plain_us += out_us - since_us
+        self._most_us = plain_us + stretch * waiting_us
         # The ways the link may be, one a state: a frame takes the first + its size · the second µs.
         self._base_us: Sequence[float] = ()
         self._slopes: Sequence[float] = ()
 
-    def p_on_time(self, size_bytes: int, remaining_us: int) -> float:
+    def p_on_time(self, size_bytes: float, remaining_us: float) -> float:
         """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
         if remaining_us <= 0 or not self._weight:
             return 0.0
@@ -139,7 +205,8 @@ class Forecast:
             return 0.0
         if not self._base_us:
             self._take_ways()
-        ways = zip(self._base_us, self._slopes, self._columns[3])  # noqa: B905 - of one length; this is asked often
+        size_bytes, remaining_us = float(size_bytes), float(remaining_us)  # all floats: half the time
+        ways = zip(self._base_us, self._slopes, self._weights)  # noqa: B905 - of one length; this is asked often
         within = sum([weight for base, slope, weight in ways if base + slope * size_bytes <= remaining_us])
         return min(1.0, within / self._weight)
 
@@ -168,44 +235,25 @@ class Forecast:
         return times[len(times) // 2]
 
     def _take_ways(self) -> None:
-        rtt_us, bytes_per_us = self._rtt_us, self._bytes_per_us
-        out_us, since_us, waiting_us = self._out_us, self._since_us, self._waiting_us
-        extra_us, stretch, worker_us, _ = self._columns
-        self._slopes = [s / bytes_per_us for s in stretch]
-        if out_us == 0.0 and waiting_us == 0.0:
-            self._base_us = [rtt_us + e + w for e, w in zip(extra_us, worker_us)]  # noqa: B905 - as above
-        else:
-            self._base_us = [
-                rtt_us + e + w + (s * out_us - since_us if s * out_us > since_us else 0.0) + s * waiting_us
-                for e, s, w in zip(extra_us, stretch, worker_us)  # noqa: B905 - as above
+        outlook = self._outlook
+        if not outlook.plain_us:
+            outlook.take_states()
+        plain_us, slopes, kept = outlook.plain_us, outlook.slopes, self._kept
+        if outlook.out_us:
+            out_us, since_us = outlook.out_stretched_us, self._since_us
+            if kept is not None:
+                plain_us, out_us = list(compress(plain_us, kept)), list(compress(out_us, kept))
+            plain_us = [
+                p + (o - since_us) if o > since_us else p
+                for p, o in zip(plain_us, out_us)  # noqa: B905 - as above
             ]
-
-
-def _refuted(
-    extra_us: float, stretch: float, worker_us: int, unanswered: Sequence[Unanswered], now_us: int
-) -> bool:
-    """Whether something that is out would long be back, were the link as it was then."""
-    for sent_us, size_bytes, (trip_us, ahead_us, crossing_us) in unanswered:
-        back_us = sent_us + trip_us + extra_us + stretch * (ahead_us + crossing_us)
-        if back_us + (worker_us if size_bytes else 0) + REFUTED_AFTER_US <= now_us:
-            return True
-    return False
-
-
-def _unrefuted(columns: Columns, unanswered: Sequence[Unanswered], now_us: int) -> Columns:
-    """The states that are not `_refuted`, one fact after the other: most often there is one."""
-    for sent_us, size_bytes, (trip_us, ahead_us, crossing_us) in unanswered:
-        there_us, lane_us, counts = sent_us + trip_us, ahead_us + crossing_us, 1 if size_bytes else 0
-        kept = [
-            there_us + e + s * lane_us + counts * w + REFUTED_AFTER_US > now_us
-            for e, s, w in zip(*columns[:3])  # noqa: B905 - of one length
-        ]
-        if not all(kept):
-            extra_us, stretch, worker_us, weights = columns
-            columns = (
-                list(compress(extra_us, kept)),
-                list(compress(stretch, kept)),
-                list(compress(worker_us, kept)),
-                list(compress(weights, kept)),
-            )
-    return columns
+        elif kept is not None:
+            plain_us = list(compress(plain_us, kept))
+        stretch: Sequence[float] = outlook.past.columns[1]
+        if kept is not None:
+            slopes = list(compress(slopes, kept))
+            stretch = list(compress(stretch, kept)) if self._waiting_us else ()
+        if self._waiting_us:
+            waiting_us = self._waiting_us
+            plain_us = [p + s * waiting_us for p, s in zip(plain_us, stretch)]  # noqa: B905 - as above
+        self._base_us, self._slopes = plain_us, slopes

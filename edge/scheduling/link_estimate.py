@@ -3,7 +3,8 @@
     nominal   = round trip now + (bytes in flight + size) / bandwidth, as it was when the frame left
     residuals = how far the frames of the last 5 s were from their nominal (`edge.scheduling.forecast`)
 
-The round trip now is the least of the last three of small messages, own bytes ahead of them taken off. Bandwidth is
+The round trip now is the least of the last three of small messages, own bytes ahead of them taken off but never more
+than leaves the least that was measured. Bandwidth is
 Σ size / Σ (body arrival − head arrival), newer frames weighing more; where that spread is below 2 ms it is
 reply − worker time − rtt_min. Overdue frames are censored samples: slower than they already are.
 """
@@ -13,7 +14,7 @@ from collections.abc import Hashable, Sequence
 from math import exp
 from operator import mul
 
-from edge.scheduling.forecast import Forecast, Nominal, Past, Unanswered
+from edge.scheduling.forecast import Forecast, Nominal, Outlook, Past, Unanswered
 from pipelines.result import Load, WorkerTiming
 from pipelines.windows import MinWindow
 
@@ -57,7 +58,8 @@ class LinkEstimate:
         self._load_us: int | None = None
         self._past = Past(([0.0] * 4, PRIOR_STRETCH, [0] * 4, [1.0] * 4))
         self._residuals_until_us = 0
-        self._idle: Forecast | None = None  # of a link on which nothing is out, until it says something new
+        self._outlook: Outlook | None = None  # as it is until something is heard, sent or measured
+        self._idle: Forecast | None = None  # of that outlook, with nothing out and nothing waiting
         self.queued = 0.0
         """Frames ahead of a new one at the worker, as it said last."""
         self._last_rtt: tuple[int, int] | None = None
@@ -102,10 +104,10 @@ class LinkEstimate:
 
     def observe_rtt(self, rtt_us: int, now_us: int, *, own_us: int = 0) -> None:
         """A round trip, less the worker's residence; `own_us` of it was spent behind own bytes, which is an
-        estimate: it may excuse a round trip, it must not make a minimum."""
+        estimate: it may excuse a round trip, it must not make a minimum, nor go below one."""
         self._last_rtt = (max(0, rtt_us), now_us)
         self._rtt_min.add(self._last_rtt[0], now_us)
-        self._recent.append((now_us, max(0, rtt_us - own_us)))
+        self._recent.append((now_us, max(self.rtt_min_us(now_us), rtt_us - own_us)))
         self._rtt_now_until_us = 0
 
     def observe_load(self, load: Load, now_us: int) -> None:
@@ -170,20 +172,20 @@ class LinkEstimate:
             self._take_residuals(now_us)
         if now_us >= self._rtt_now_until_us:
             self._take_rtt_now(now_us)
-        idle = not unanswered and not waiting_bytes
-        if idle and self._idle is not None:
-            return self._idle
-        made = Forecast(
-            self._past,
-            rtt_us=self._rtt_now_us,
-            bytes_per_us=self._rate or PRIOR_BYTES_PER_US,
-            unanswered=unanswered,
-            waiting_bytes=waiting_bytes,
-            now_us=now_us,
-        )
-        if idle:
-            self._idle = made
-        return made
+        outlook = self._outlook
+        if outlook is None or outlook.unanswered is not unanswered:
+            self._outlook = outlook = Outlook(
+                self._past,
+                rtt_us=self._rtt_now_us,
+                bytes_per_us=self._rate or PRIOR_BYTES_PER_US,
+                unanswered=unanswered,
+            )
+            self._idle = None
+        if unanswered or waiting_bytes:
+            return Forecast(outlook, waiting_bytes=waiting_bytes, now_us=now_us)
+        if self._idle is None:
+            self._idle = Forecast(outlook, waiting_bytes=0, now_us=now_us)
+        return self._idle
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -198,14 +200,14 @@ class LinkEstimate:
         if least_us < 0:
             least_us = self._recent[-1][1] if self._recent else self._prior_rtt_us
         self._rtt_now_us, self._rtt_now_until_us = least_us, until_us
-        self._idle = None
+        self._outlook = None
 
     def _take_rate(self, now_us: int) -> None:
         weights = [exp((at_us - now_us) / RATE_FADE_US) for at_us in self._rate_at_us]
         crossing_us = sum(map(mul, weights, self._rate_us))
         if crossing_us > 0:
             self._rate = sum(map(mul, weights, self._rate_bytes)) / crossing_us
-            self._idle = None
+            self._outlook = None
 
     def _take_residuals(self, now_us: int) -> None:
         """Of the window, newest weighing most; few are joined by what a link is like as a rule. Good until a
@@ -231,7 +233,7 @@ class LinkEstimate:
             worker_us = [*worker_us, *[max(self._worker_us(now_us), least_us)] * len(prior)]
             weights += [1.0] * len(prior)
         self._past = Past((extra_us, stretch, worker_us, weights))
-        self._idle = None
+        self._outlook = None
         until_us = samples[0][0] + RESIDUAL_SPAN_US + 1 if samples else now_us
         if least_us and self._load_us is not None:
             until_us = min(until_us, self._load_us + LOAD_SPAN_US + 1)

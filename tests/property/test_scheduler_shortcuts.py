@@ -146,7 +146,7 @@ def test_what_is_remembered_of_a_link_is_what_it_would_say_anew(events):
         else:
             link.observe_load(Load(queue_us=ms * MS, service_p50_us=5 * MS), now_us)
         anew = deepcopy(link)
-        anew._idle, anew._rtt_now_until_us = None, 0
+        anew._outlook, anew._rtt_now_until_us = None, 0
         kept, fresh = link.forecast(now_us), anew.forecast(now_us)
         assert link.rtt_now_us(now_us) == anew.rtt_now_us(now_us)
         for size in (1_000, 20_000, 100_000):

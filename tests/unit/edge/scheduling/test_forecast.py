@@ -2,7 +2,7 @@
 
 import math
 
-from edge.scheduling.forecast import REFUTED_AFTER_US, Forecast, Nominal, Past, Residual, Unanswered
+from edge.scheduling.forecast import REFUTED_AFTER_US, Forecast, Nominal, Outlook, Past, Residual, Unanswered
 
 MS = 1000
 NOW_US = 5_000_000
@@ -12,14 +12,9 @@ SLOW = Residual(300.0 * MS, 1.0, 20 * MS)
 
 def forecast(*residuals, unanswered=(), waiting_bytes=0, bytes_per_us=1.0):
     extra_us, stretch, worker_us, weights = zip(*residuals, strict=True)
-    return Forecast(
-        Past((extra_us, stretch, worker_us, weights)),
-        rtt_us=20 * MS,
-        bytes_per_us=bytes_per_us,
-        unanswered=unanswered,
-        waiting_bytes=waiting_bytes,
-        now_us=NOW_US,
-    )
+    past = Past((extra_us, stretch, worker_us, weights))
+    outlook = Outlook(past, rtt_us=20 * MS, bytes_per_us=bytes_per_us, unanswered=unanswered)
+    return Forecast(outlook, waiting_bytes=waiting_bytes, now_us=NOW_US)
 
 
 def out_since(ms, *, size_bytes=10_000, ahead_ms=0):

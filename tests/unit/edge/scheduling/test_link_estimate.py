@@ -50,6 +50,14 @@ def test_a_quick_link_is_surely_on_time_and_a_slow_one_surely_not():
     assert p_of(estimate, 30, now) == 0.0
 
 
+def test_what_own_bytes_excuse_leaves_the_least_round_trip_that_was_measured():
+    estimate = LinkEstimate()
+    estimate.observe_rtt(30 * MS, 1_000_000)
+    for at_us in (1_200_000, 1_400_000, 1_600_000):
+        estimate.observe_rtt(90 * MS, at_us, own_us=90 * MS)
+    assert estimate.rtt_now_us(1_600_000) == 30 * MS
+
+
 def test_overdue_frames_count_as_slow_before_their_reply_has_come():
     estimate = LinkEstimate()
     now = 1_000_000
