@@ -286,6 +286,9 @@ class FarPort:
                     self._outbox.acked_live(ack)
             case bulk.Need() as need:
                 self._outbox.needed(need)
+            case session.Error(reason=session.RejectReason.QUEUE_FULL) as error if error.batch or error.have:
+                self._outbox.refused(error)
+                self._bulk.settled((error.batch,), now_us)
             case session.Error() as error:
                 log.warning("link %s: the worker says: %s", self.name, error.text)
             case _:
