@@ -9,7 +9,7 @@ import pytest
 from edge.far.accord import Accord
 from edge.far.bulk_way import BulkWay
 from edge.far.port import FarPort
-from edge.links.base import Connected, Disconnected, LinkEvent, Received
+from edge.links.base import Connected, Disconnected, LinkEvent, Received, Refused
 from edge.links.memory import MemoryLink
 from edge.scheduling.data_budget import DataBudget
 from edge.scheduling.scheduler import Scheduler
@@ -19,6 +19,7 @@ from protos.wire.session import Credit, Error, Lane, Limits, ModelInfo, RejectRe
 from tests.support.agents import HELLO
 from tests.support.endpoints import WELCOME, ScriptedEndpoint
 from tests.support.eventually import eventually
+from tests.support.run_records import sight
 from tests.support.virtual import LINK, settings
 from tests.support.workers import clock_us
 
@@ -210,3 +211,20 @@ def test_a_worker_without_room_for_a_batch_is_told_to_the_outbox_and_to_no_log(
     house.hear(Received(Lane.BULK, 1, other, NOW_US))
     assert house.no_room == [full]
     assert "batch 8: damaged" in caplog.text
+
+
+def test_a_live_lane_refused_in_words_is_no_lost_way_for_the_backfill(house: House) -> None:
+    def way_is_lost() -> bool:
+        lost, *_ = candidate.faults
+        return lost
+
+    candidate = house.port._bulk._candidates[LINK]
+    house.connect(1, "one", Lane.BULK)
+    candidate.sight = sight(link=LINK, connected=False)
+    assert way_is_lost()
+    house.hear(Refused(Lane.LIVE, Error(reason=RejectReason.NO_MODEL, text="no such model")))
+    assert not way_is_lost()
+    house.connect(2, "one")
+    assert way_is_lost(), "frames were taken: a live lane that is gone since is a lost one"
+    house.hear(Connected(Lane.LIVE, 3, replace(welcome("one"), models=())))
+    assert not way_is_lost()
