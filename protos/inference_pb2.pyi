@@ -572,14 +572,18 @@ class Goodbye(_message.Message):
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
 class Error(_message.Message):
-    __slots__ = ("reason", "text", "retry")
+    __slots__ = ("reason", "text", "retry", "batch", "have")
     REASON_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     RETRY_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    HAVE_FIELD_NUMBER: _ClassVar[int]
     reason: RejectReason
     text: str
     retry: bool
-    def __init__(self, reason: _Optional[_Union[RejectReason, str]] = ..., text: _Optional[str] = ..., retry: _Optional[bool] = ...) -> None: ...
+    batch: int
+    have: int
+    def __init__(self, reason: _Optional[_Union[RejectReason, str]] = ..., text: _Optional[str] = ..., retry: _Optional[bool] = ..., batch: _Optional[int] = ..., have: _Optional[int] = ...) -> None: ...
 
 class InferRequest(_message.Message):
     __slots__ = ("data", "codec", "width_px", "height_px", "bits", "channels", "model", "model_sha256", "budget_us", "source_width_px", "source_height_px", "agent", "run", "stream", "seq")

@@ -161,9 +161,11 @@ class WorkerSession:
             self.open = False
             self._service.gone(self)
 
-    def error(self, reason: RejectReason, text: str, *, retry: bool = True) -> None:
+    def error(
+        self, reason: RejectReason, text: str, *, retry: bool = True, batch: int = 0, have: int = 0
+    ) -> None:
         self._service.metrics.errors.labels(reason.value).inc()
-        self.send(Error(reason=reason, text=text, retry=retry))
+        self.send(Error(reason=reason, text=text, retry=retry, batch=batch, have=have))
 
     def _not_welcome(self, message: ToWorker, arrived_us: int) -> None:
         if isinstance(message, live.FrameHead):

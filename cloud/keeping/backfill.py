@@ -66,7 +66,7 @@ class Backfill:
                 self._rows(session, message)
         except Rejected as error:
             self._metrics.bulk.labels("refused").inc()
-            session.error(RejectReason.BAD_PAYLOAD, f"{_name(message)}: {error}")
+            _tell(session, message, RejectReason.BAD_PAYLOAD, f"{_name(message)}: {error}")
         except Retryable as error:
             self._drop(session, message, str(error))
 
@@ -92,7 +92,16 @@ class Backfill:
 
     def _drop(self, session: WorkerSession, message: BulkBatch | Have, why: str) -> None:
         self._metrics.bulk.labels("dropped").inc()
-        session.error(RejectReason.QUEUE_FULL, f"{_name(message)} dropped: {why}; send it again later")
+        text = f"{_name(message)} dropped: {why}; send it again later"
+        _tell(session, message, RejectReason.QUEUE_FULL, text)
+
+
+def _tell(session: WorkerSession, message: BulkBatch | Have, reason: RejectReason, text: str) -> None:
+    """An error that says which message it is about."""
+    if isinstance(message, BulkBatch):
+        session.error(reason, text, batch=message.batch)
+    else:
+        session.error(reason, text, have=message.have)
 
 
 def _name(message: BulkBatch | Have) -> str:

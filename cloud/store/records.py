@@ -2,7 +2,8 @@
 
 `commit` is one transaction and survives a power loss once it returned. It is idempotent, and far results and
 given answers commute: in any order, in any number of commits and repeats, the row ends the same. An answer
-is given once, so of two different ones the first to arrive stays; late flags and missing boxes are added.
+is given once; a gateway that kept one for its deadline and released it after says so in a second record, so the one
+that was out later stays, and the first to arrive of two that were out at once; late flags and missing boxes are added.
 Several workers may share one store, a SQLite file on one host or PostgreSQL: each commit waits its turn, up to 5 s.
 """
 

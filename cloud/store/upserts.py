@@ -107,14 +107,16 @@ class _Sql:
         return func.min(one, other) if self._sqlite else func.least(one, other)
 
     def record(self, columns: Sequence[str], fill: Sequence[str] = ()) -> Any:
-        """An upsert that writes `columns` only while the row has none, adds `fill`, and merges what is shared."""
+        """An upsert that writes `columns` only while the row has none, or an answer that was said to be out sooner; adds
+        `fill`, and merges what is shared."""
         statement = self.insert(records)
         new = statement.excluded
         first = records.c[columns[0]]
+        better = first.is_(None)
+        if "latency_us" in columns:
+            better |= new.latency_us > records.c.latency_us
         updates: dict[str, Any] = {
-            name: case((first.is_(None), new[name]), else_=records.c[name])
-            for name in columns
-            if name not in fill
+            name: case((better, new[name]), else_=records.c[name]) for name in columns if name not in fill
         }
         if "detections" in fill:
             updates["detections"] = func.coalesce(records.c.detections, new.detections)

@@ -1,9 +1,9 @@
 """Which of the links carries the backfill: the best whose bulk lane is up.
 
-Best is: data budget left, then one that answers, then not metered, then in budget, then first in the file. A link that
-is lost is left at once; for a better one the backfill moves when that has been better for STEADY_US and what is on its
-way has been acknowledged, so that a move brings nothing up twice. A batch on a link that was lost may be sent again:
-the store knows each record by its identity.
+Best is: data budget left, then one that answers, if only that it takes no frames of ours, then not metered, then in budget,
+then first in the file. A link that is lost is left at once; for a better one the backfill moves when that has been better for
+STEADY_US and what is on its way has been acknowledged, so that a move brings nothing up twice. A batch on a link that was
+lost may be sent again: the store knows each record by its identity.
 """
 
 import threading
@@ -34,6 +34,7 @@ class _Candidate:
     metered: bool
     limits: Limits | None = None  # of its bulk lane's welcome; None while that lane is down
     sight: LinkSight | None = None
+    live_refused: bool = False
 
     @property
     def usable(self) -> bool:
@@ -45,7 +46,8 @@ class _Candidate:
         sight = self.sight
         if sight is None:
             return (False, self.metered, True)
-        return (sight.silent or not sight.connected, self.metered, not sight.in_budget)
+        lost = not (sight.connected or self.live_refused)
+        return (sight.silent or lost, self.metered, not sight.in_budget)
 
 
 class BulkWay:
@@ -110,6 +112,15 @@ class BulkWay:
         self._candidates[link].limits = None
         if link == self._current:
             self._choose(now_us)
+
+    def refused(self, link: str, lane: Lane) -> None:
+        """Worker and agent do not agree on `lane` of `link`; for frames that says nothing against the way there."""
+        if lane is Lane.LIVE:
+            self._candidates[link].live_refused = True
+
+    def taken(self, link: str) -> None:
+        """Frames go over `link`."""
+        self._candidates[link].live_refused = False
 
     def settled(self, batches: Sequence[int], now_us: int) -> None:
         """These batches are acknowledged, or did not leave after all."""

@@ -31,10 +31,6 @@ from protos.wire.session import Lane
 log = logging.getLogger(__name__)
 
 
-def _unix_us() -> int:
-    return time.time_ns() // 1000
-
-
 class FarPort:
     """Drives one link, the scheduler's way of that name. `degraded` says in words why far is not there, empty while it
     is; `connections` counts live welcomes of workers that were taken. A connection to a worker that is not in accord
@@ -54,7 +50,7 @@ class FarPort:
         streams: Sequence[StreamPort],
         pending: Mapping[Key, Pending],
         clock_us: Callable[[], int],
-        unix_us: Callable[[], int] = _unix_us,
+        unix_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         on_result: Callable[[Key, Result], None] = lambda _, __: None,
     ) -> None:
         self._on_result = on_result
@@ -193,6 +189,7 @@ class FarPort:
             case Disconnected():
                 self._bulk.lost(self.name, now_us)
             case Refused():
+                self._bulk.refused(self.name, event.lane)
                 if self.degraded != event.error.text:
                     log.warning("link %s: the worker refuses this agent: %s", self.name, event.error.text)
                 self.degraded = event.error.text
@@ -232,6 +229,7 @@ class FarPort:
         if self.connections:  # what ended the other may have ended the bulk lane's too, in silence
             self._link.open_fresh(Lane.BULK)
         self.connections += 1
+        self._bulk.taken(self.name)
         self.degraded = ""
         return self._scheduler.welcomed(self.name, event.connection, welcome.credit, now_us)
 
@@ -242,6 +240,7 @@ class FarPort:
             self._refused_words = words
             log.warning("link %s: not using this worker: %s", self.name, words)
         self._turned_down.append(event.connection)
+        self._bulk.refused(self.name, event.lane)
         self._link.refuse(event.connection, words)
 
     def _received(self, event: Received, now_us: int) -> Sequence[Action]:
@@ -286,6 +285,9 @@ class FarPort:
                     self._outbox.acked_live(ack)
             case bulk.Need() as need:
                 self._outbox.needed(need)
+            case session.Error(reason=session.RejectReason.QUEUE_FULL) as error if error.batch or error.have:
+                self._outbox.refused(error)
+                self._bulk.settled((error.batch,), now_us)
             case session.Error() as error:
                 log.warning("link %s: the worker says: %s", self.name, error.text)
             case _:

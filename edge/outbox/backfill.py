@@ -5,32 +5,28 @@ waited long enough. Payloads go when no record is left to go. Nothing is removed
 are handed to the next commit.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 
 from edge.links.base import Sent
+from edge.outbox import full_disk
+from edge.outbox.intake_window import MOST, IntakeWindow
 from edge.outbox.memory import Held, HeldRecords
 from edge.outbox.pacing import LARGE_BYTES, Pacing
 from edge.outbox.payload_uplink import Message, PayloadUplink
 from edge.outbox.store import Changes, Key, OutboxStore, StoredGap
-from edge.outbox.uplink import Uplink, with_age
-from pipelines.errors import Rejected, Retryable
+from edge.outbox.stored_records import StoredRecords
+from edge.outbox.uplink import BATCH_RECORDS, MESSAGE_SLACK_BYTES, Uplink, with_age
+from pipelines.errors import Retryable
 from pipelines.result import Record
-from protos.wire import records as wire_records
 from protos.wire.bulk import Ack
-from protos.wire.session import Limits
+from protos.wire.session import Error, Limits
 
-BATCH_RECORDS = 256
+log = logging.getLogger(__name__)
+
 BATCH_GAPS = 256
 OUTCOMES_EVERY_US = 1_000_000
 SEND_AGAIN_US = 100_000
-ROOM_BYTES = 1 << 20  # of payloads that go at once for records on a full disk: less would not shrink the file
-
-
-def nobody() -> None:
-    """Nobody asked to be told."""
-
-
-MESSAGE_SLACK_BYTES = 1024
 
 
 class Backfill:
@@ -45,22 +41,23 @@ class Backfill:
         send: Callable[[Message], Sent],
         held: HeldRecords,
         outcomes: HeldRecords,
-        on_overdue: Callable[[], None] = nobody,
+        on_overdue: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
-        self._agent = agent
+        self._stored = StoredRecords(store, agent=agent)
         self._send = send
         self._held = held
         self._outcomes = outcomes
         self._uplink = Uplink()
         self.payloads = PayloadUplink(store, agent=agent)
+        self._window = IntakeWindow()
         self._limits: Limits | None = None
         self._not_before_us = 0
         self.pacing = Pacing()
         self._on_overdue = on_overdue
         self.acknowledged: set[int] = set()
         self.acknowledged_gaps: set[int] = set()
-        self.unreadable: set[int] = set()
+        self.unreadable = self._stored.unreadable
         self.sent_uncommitted = 0
         self.batches_sent = 0
         self.bytes_sent = 0
@@ -68,6 +65,7 @@ class Backfill:
     def reachable(self, *, connected: bool, limits: Limits | None, now_us: int) -> None:
         """A connection of the bulk lane came or went; what was in flight was on another one."""
         self._uplink.dissolve_all()
+        self._window.another()
         self.pacing.reachable(connected=connected, now_us=now_us)
         self._limits = limits if limits is not None else self._limits
         self._not_before_us = now_us
@@ -80,11 +78,32 @@ class Backfill:
         self.pacing.lost(batch)
         self._not_before_us = now_us + SEND_AGAIN_US
 
+    def refused(self, error: Error, now_us: int) -> None:
+        """The worker had no room for a batch or an offer: it goes again when the worker may have some."""
+        if error.batch:
+            self._uplink.dissolve(error.batch)
+            self.pacing.lost(error.batch)
+        self.payloads.turned_away(error, now_us)
+        if self._window.refuse(self._out, now_us):
+            log.info(
+                "the worker has no room for all of the backfill now, it goes on more slowly: %s", error.text
+            )
+        self._not_before_us = max(self._not_before_us, self._window.until_us)
+
+    @property
+    def _out(self) -> int:
+        """Batches on their way."""
+        return len(self._uplink) + self.payloads.pieces_out
+
     def acked(self, ack: Ack, now_us: int) -> list[Key]:
         """Note what the cloud has; the records that it took from memory before any store had them."""
         uncommitted: list[Key] = []
         self.payloads.acked(ack.payloads, now_us)
         for batch in ack.batches:
+            if self._window.took():
+                log.info(
+                    "the worker takes all of the backfill again; %d refusals so far", self._window.refused
+                )
             self.pacing.acked(batch, now_us)
             self.payloads.acked_batch(batch, now_us)
             carried = self._uplink.acked(batch)
@@ -120,6 +139,7 @@ class Backfill:
         return {
             "sent_uncommitted": self.sent_uncommitted,
             "batches_sent": self.batches_sent,
+            "batches_refused": self._window.refused,
             "bytes_sent": self.bytes_sent,
             "payloads_waiting": self.payloads_left(),
         }
@@ -133,40 +153,26 @@ class Backfill:
 
     def make_room(self, changes: Changes | None, *, most: int, now_us: int) -> None:
         """On a full disk, for `changes` that it had no room for: let go of what the cloud has, then of payloads."""
-        try:
-            self._let_go(most, now_us)
-            if changes is not None and changes.entries:
-                room_bytes = max(ROOM_BYTES, sum(entry.bytes for entry in changes.entries))
-                self._store.commit(Changes(room_for_bytes=room_bytes), now_us)
-        except Retryable:
-            return  # the store has said why it takes nothing
-
-    def _let_go(self, most: int, now_us: int) -> None:
-        """`most` rows at a time: removing a row is written, too."""
-        kinds: tuple[tuple[set[int], Callable[[list[int]], Changes]], ...] = (
-            (self.acknowledged, lambda piece: Changes(acknowledged=piece)),
-            (self.payloads.acknowledged, lambda piece: Changes(acknowledged_payloads=piece)),
-            (self.payloads.refused, lambda piece: Changes(refused_payloads=piece)),
+        full_disk.make_room(
+            self._store,
+            changes,
+            acknowledged=self.acknowledged,
+            payloads_acknowledged=self.payloads.acknowledged,
+            payloads_refused=self.payloads.refused,
+            most=most,
+            now_us=now_us,
         )
-        for known, leaving in kinds:
-            while piece := sorted(known)[:most]:
-                self._store.commit(leaving(piece), now_us)
-                known.difference_update(piece)
 
     def carries(self, key: Key) -> bool:
         return self._uplink.carries(key)
 
     def reread(self, key: Key, now_us: int) -> Held | None:
         """A stored record that the cloud has not acknowledged, as it would be held. May raise Retryable."""
-        stored = self._store.find(key)
-        if stored is None or stored.number in self.acknowledged:
+        found = self._stored.find(key, exclude=self.acknowledged)
+        if found is None:
             return None
-        try:
-            record = wire_records.decode(stored.data, self._agent)
-        except Rejected:
-            self.unreadable.add(stored.number)
-            return None
-        return Held(with_age(record, self._store.uptime_us(now_us) - stored.born_us), now_us)
+        record, born_us = found
+        return Held(with_age(record, self._store.uptime_us(now_us) - born_us), now_us)
 
     def turn(self, now_us: int, *, at_once: bool, store_fails: bool) -> int | None:
         """Send what may go; when to ask again, None if only news can change anything.
@@ -188,6 +194,8 @@ class Backfill:
         while now_us >= self._not_before_us:
             if not self.payloads_left():
                 return None
+            if not self._window.open(self._out):
+                return self.payloads.due_us()
             allowance_bytes = self.pacing.payload_allowance_bytes(now_us)
             if allowance_bytes == 0:
                 return max(self.pacing.payload_due_us(now_us), now_us + 1000)
@@ -219,7 +227,7 @@ class Backfill:
         return min(LARGE_BYTES, most_bytes - MESSAGE_SLACK_BYTES)
 
     def _turn_records(self, now_us: int, *, at_once: bool, store_fails: bool) -> int | None:
-        while self._uplink.has_room:
+        while len(self._uplink) < MOST and self._window.open(self._out):
             if now_us < self._not_before_us:
                 return self._not_before_us
             outcomes_us = self._outcomes_due_us(now_us, at_once=at_once)
@@ -253,12 +261,7 @@ class Backfill:
 
     def _send_one(self, allowance_bytes: int, now_us: int, *, store_fails: bool) -> bool:
         """Build a batch and hand it to the link; False if there was none to build or the link did not take it."""
-        most = BATCH_RECORDS
-        max_bytes = int(min(allowance_bytes, LARGE_BYTES) / self._uplink.packed)
-        if self._limits is not None:
-            most = min(most, self._limits.batch_records)
-            room = min(self._limits.decompressed_bytes, self._limits.message_bytes - MESSAGE_SLACK_BYTES)
-            max_bytes = min(max_bytes, room)
+        most, max_bytes = self._uplink.most(min(allowance_bytes, LARGE_BYTES), self._limits)
         try:
             stored, gaps = self._stored_to_send(most, max_bytes)
         except Retryable:
@@ -289,11 +292,6 @@ class Backfill:
     ) -> tuple[dict[int, tuple[Record, int]], Sequence[StoredGap]]:
         """Records by number with the uptime they were born at, and gaps."""
         busy = self._uplink.busy_entries() | self.acknowledged | self.unreadable
-        records: dict[int, tuple[Record, int]] = {}
-        for stored in self._store.peek(limit=most, max_bytes=max_bytes, exclude=busy):
-            try:
-                records[stored.number] = (wire_records.decode(stored.data, self._agent), stored.born_us)
-            except Rejected:
-                self.unreadable.add(stored.number)
+        records = self._stored.peek(most=most, max_bytes=max_bytes, exclude=busy)
         busy_gaps = self._uplink.busy_gaps() | self.acknowledged_gaps
         return records, self._store.gaps(limit=BATCH_GAPS, exclude=busy_gaps)

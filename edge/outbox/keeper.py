@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from edge.links.base import Sent
-from edge.outbox.backfill import OUTCOMES_EVERY_US, Backfill, nobody
+from edge.outbox.backfill import OUTCOMES_EVERY_US, Backfill
 from edge.outbox.gaps import GapRanges
 from edge.outbox.marks import Marks, interrupted
 from edge.outbox.memory import Held, Pools, key_of
@@ -50,7 +50,7 @@ class Keeper:
         send: Callable[[Message], Sent],
         grace_us: int,
         max_memory_records: int,
-        overdue: Callable[[], None] = nobody,
+        overdue: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._run = run

@@ -16,6 +16,7 @@ from edge.outbox.payload_offer import PayloadOffer, shown_to_cloud
 from pipelines.errors import Retryable
 from pipelines.frame import FrameId
 from protos.wire.bulk import BulkBatch, Chunk, Have, Need
+from protos.wire.session import Error
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +95,19 @@ class PayloadUplink:
         if batch in self._pieces:
             self._pieces.discard(batch)
             self._heard(now_us)
+
+    @property
+    def pieces_out(self) -> int:
+        """Pieces on their way."""
+        return len(self._pieces)
+
+    def turned_away(self, error: Error, now_us: int) -> None:
+        """The worker had no room for an offer or a piece: it is asked anew where to go on."""
+        if error.batch:
+            self.dropped(error.batch, now_us)
+        elif self._offer is not None and error.have == self._offer.have:
+            self._forget_offer()
+            self._not_before_us = now_us
 
     def dropped(self, batch: int, now_us: int) -> None:
         """The link could not hand a piece to the network: the worker is asked where to go on."""

@@ -46,6 +46,8 @@ LEDGER_COLUMNS = (
 )
 """What is written with every transaction; what else a ledger says is counted."""
 
+_LEDGER_SORTED = sorted(LEDGER_COLUMNS)
+
 COUNTED = {"pending": "records", "gaps": "gaps", "payloads_pending": "payloads"}
 """What a ledger says besides, by the table whose rows it counts."""
 
@@ -131,7 +133,7 @@ def _format_of(db: sqlite3.Connection, path: Path) -> int:
 
 def record_crc(run: bytes, stream: str, seq: int, data: bytes) -> int:
     """CRC-32 of a record and of the identity it is kept under."""
-    return record_crc_in(stream_crc(run, stream), seq, data)
+    return zlib.crc32(data, zlib.crc32(b"%d" % seq, stream_crc(run, stream)))
 
 
 def stream_crc(run: bytes, stream: str) -> int:
@@ -139,13 +141,9 @@ def stream_crc(run: bytes, stream: str) -> int:
     return zlib.crc32(run + stream.encode())
 
 
-def record_crc_in(stream_sum: int, seq: int, data: bytes) -> int:
-    return zlib.crc32(data, zlib.crc32(b"%d" % seq, stream_sum))
-
-
 def ledger_crc(values: Mapping[str, int]) -> int:
     """CRC-32 of the numbers of a ledger; those that are 0 add nothing, so that a new one changes no old sum."""
-    told = sorted((name, values[name]) for name in LEDGER_COLUMNS if values.get(name))
+    told = [(name, value) for name in _LEDGER_SORTED if (value := values.get(name))]
     return zlib.crc32(repr(told).encode())
 
 

@@ -15,6 +15,7 @@ class OutboxStats:
     wait in memory; gaps, also in the store. `flash_gb_per_day` is what the outbox writes to the disk, over its whole
     life. `commit_p99_us`: from a record's arrival to its commit, over the last 500. `payloads_waiting`: those in the
     store that the worker that is connected would take; `payloads_lost`: neither disk nor memory took them.
+    `batches_refused`: batches and offers the worker had no room for; they go again.
     """
 
     committed: int = 0
@@ -30,6 +31,7 @@ class OutboxStats:
     outcomes_pending: int = 0
     gaps_pending: int = 0
     batches_sent: int = 0
+    batches_refused: int = 0
     bytes: int = 0
     bytes_sent: int = 0
     flash_bytes_written: int = 0

@@ -70,7 +70,7 @@ class DiskStorage:
 
     def wal_bytes(self, path: Path) -> int:
         try:
-            return _beside(path, "-wal").stat().st_size
+            return Path(f"{path}-wal").stat().st_size
         except OSError:
             return 0
 

@@ -5,18 +5,19 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from edge.outbox import record_inserts
 from edge.outbox.bounds import GAP_BYTES, RECORD_BYTES, Bounds, Tally
 from edge.outbox.gaps import evicted_gap, unreadable_gap
 from edge.outbox.payload import StoredPayload
 from edge.outbox.payload_rows import PayloadRows
-from edge.outbox.schema import LEDGER_COLUMNS, ledger_crc, record_crc, record_crc_in, stream_crc
+from edge.outbox.schema import LEDGER_COLUMNS, ledger_crc, record_crc
 from edge.outbox.store import PRIORITY_NUMBERS as PRIORITIES
 from edge.outbox.store import Changes, Entry, Key, Stored, Watermark
 from pipelines.result import Gap
 
 EVICT_STEP = 64
 _SET_LEDGER = f"UPDATE ledger SET {', '.join(f'{name} = ?' for name in (*LEDGER_COLUMNS, 'crc'))}"
-_ADD_RECORD = "INSERT INTO records (entry, run, stream, seq, priority, born_us, data, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_RECORD = record_inserts.insert_of(1)
 _ADD_GAP = "INSERT INTO gaps (number, run, stream, first, last, reason, detail, born_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 # One look into an index each; gaps get their numbers in the order of their birth.
 _ANY_TOO_OLD = (
@@ -113,45 +114,27 @@ class Transaction:
     def _remove_payloads(self, changes: Changes) -> None:
         for number, why in changes.payloads_gone:
             self.payloads.remove([number], why)
+        if changes.room_for_bytes <= 0:
+            return
         until_bytes = self.tally.get("payload_bytes") - changes.room_for_bytes
         self.payloads.evict(PRIORITIES, lambda: self.tally.get("payload_bytes") > until_bytes)
 
     def _put_all(self, entries: Sequence[Entry]) -> None:
         """All at once if each is beyond what is kept of its stream, as nearly always; else they are looked up."""
-        rows = self._new_rows(entries)
-        if rows is None:
+        number = self.tally.peek_number()
+        values = record_inserts.new_rows(
+            entries, number=number, uptime_us=self.uptime_us, highest=self._highest
+        )
+        if values is None:
             for entry in entries:
                 self._put(entry)
             return
-        self.db.executemany(_ADD_RECORD, rows)
-        self.tally.take_numbers(len(rows))
-        self.tally.add("committed", len(rows))
-        self.tally.add("pending", len(rows))
-        self.tally.add("bytes", sum(len(e.data) for e in entries) + len(rows) * RECORD_BYTES)
-
-    def _new_rows(self, entries: Sequence[Entry]) -> list[tuple[int | bytes | str, ...]] | None:
-        """None if one may be there already. The one loop over every record that is written: kept tight."""
-        rows: list[tuple[int | bytes | str, ...]] = []
-        last: tuple[bytes, str] | None = None
-        highest: dict[tuple[bytes, str], int] = {}
-        number, uptime_us, stream_sum, crc_in = self.tally.peek_number(), self.uptime_us, 0, record_crc_in
-        for entry in entries:
-            run, stream, seq = entry.key
-            if last is None or stream != last[1] or run != last[0]:
-                last = (run, stream)
-                stream_sum = stream_crc(run, stream)
-                if last not in highest:
-                    highest[last] = self._highest(run, stream)
-            if seq <= highest[last]:
-                return None
-            highest[last] = seq
-            data = entry.data
-            born_us = uptime_us - entry.age_us
-            rows.append(
-                (number, run, stream, seq, entry.priority, born_us, data, crc_in(stream_sum, seq, data))
-            )
-            number += 1
-        return rows
+        record_inserts.insert(self.db, values)
+        count = len(entries)
+        self.tally.take_numbers(count)
+        self.tally.add("committed", count)
+        self.tally.add("pending", count)
+        self.tally.add("bytes", sum([len(e.data) for e in entries]) + count * RECORD_BYTES)
 
     def _highest(self, run: bytes, stream: str) -> int:
         row = self.db.execute(
@@ -247,6 +230,8 @@ class Transaction:
         self.payloads.evict_older_than(cutoff_us, PRIORITIES)
 
     def _evict_by_bytes(self) -> None:
+        if not self._excess():
+            return
         if self.bounds.coarsen:
             self.payloads.evict(PRIORITIES, self._excess)
         for priority in PRIORITIES:

@@ -1,7 +1,6 @@
 """Batches on their way to the cloud: what each carries, until the worker says that it is committed.
 
-At most IN_FLIGHT are in flight, so that a round trip and a commit in the cloud do not hold up the next, and fewer
-than the worker lets wait: how much goes is the pacing's to say. One that is not acknowledged in time, or whose
+How many are in flight at once is for `intake_window` and the pacing to say. One that is not acknowledged in time, or whose
 connection is gone, is dissolved: its records may be sent again under a new number. An acknowledgement of a dissolved
 batch that comes late still counts, for it names exactly the rows that the batch carried.
 """
@@ -14,8 +13,10 @@ from edge.outbox.store import Key, StoredGap
 from pipelines.result import Record
 from protos.wire import records as wire_records
 from protos.wire.bulk import BulkBatch
+from protos.wire.session import Limits
 
-IN_FLIGHT = 12
+BATCH_RECORDS = 256
+MESSAGE_SLACK_BYTES = 1024
 ACK_WITHIN_US = 2_000_000
 ACK_WITHIN_AT_MOST_US = 16_000_000
 REMEMBERED = 64
@@ -50,9 +51,13 @@ class Uplink:
     def __len__(self) -> int:
         return len(self._in_flight)
 
-    @property
-    def has_room(self) -> bool:
-        return len(self._in_flight) < IN_FLIGHT
+    def most(self, wire_bytes: int, limits: Limits | None) -> tuple[int, int]:
+        """How many records, and bytes of them before they are packed, a batch of about `wire_bytes` may hold."""
+        records, size_bytes = BATCH_RECORDS, int(wire_bytes / self.packed)
+        if limits is None:
+            return records, size_bytes
+        room_bytes = min(limits.decompressed_bytes, limits.message_bytes - MESSAGE_SLACK_BYTES)
+        return min(records, limits.batch_records), min(size_bytes, room_bytes)
 
     def busy_entries(self) -> set[int]:
         return {n for carried in self._in_flight.values() for n in carried.entries}

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from edge.links.base import Sent
-from edge.outbox.backfill import nobody
 from edge.outbox.keeper import Keeper
 from edge.outbox.payload import PayloadEntry
 from edge.outbox.payload_uplink import Message
@@ -22,7 +21,7 @@ from pipelines.errors import NearfarError
 from pipelines.frame import FrameId
 from pipelines.result import GapReason, Record
 from protos.wire.bulk import Ack, Need
-from protos.wire.session import Limits
+from protos.wire.session import Error, Limits
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ class OutboxWriter:
         clock_us: Callable[[], int],
         on_committed: Callable[[FrameId], None],
         send: Callable[[Message], Sent],
-        overdue: Callable[[], None] = nobody,
+        overdue: Callable[[], None] = lambda: None,
         grace_us: int = 1_000_000,
         max_memory_records: int = 4096,
     ) -> None:
@@ -173,13 +172,13 @@ class OutboxWriter:
         """The link could not hand BulkBatch number `batch` to the network after all."""
         self._post(lambda keeper, now_us: keeper.backfill.dropped(batch, now_us))
 
+    def refused(self, error: Error) -> None:
+        """The worker had no room for a batch or an offer of the bulk lane: `error` says which."""
+        self._post(lambda keeper, now_us: keeper.backfill.refused(error, now_us))
+
     def reachable(self, *, connected: bool, limits: Limits | None = None) -> None:
         """A connection of the bulk lane was welcomed, or the lane has none any more."""
-        self._post(
-            lambda keeper, now_us: keeper.backfill.reachable(
-                connected=connected, limits=limits, now_us=now_us
-            )
-        )
+        self._post(lambda k, now_us: k.backfill.reachable(connected=connected, limits=limits, now_us=now_us))
 
     def live_sent(self, sent_us: int) -> None:
         """A frame left on the link that carries the backfill: chunks keep out of the way of the next."""
@@ -199,8 +198,7 @@ class OutboxWriter:
         """How the live lane does, every 50 ms or so. `rtt_us`: the least. `offloaded`, `far`: frames sent, and answered."""
 
         def observe(keeper: Keeper, now_us: int) -> None:
-            pacing = keeper.backfill.pacing
-            pacing.observe(
+            keeper.backfill.pacing.observe(
                 in_flight_bytes=in_flight_bytes,
                 over_budget=over_budget,
                 bytes_per_s=bytes_per_s,
@@ -208,7 +206,7 @@ class OutboxWriter:
                 rtt_us=rtt_us,
                 now_us=now_us,
             )
-            pacing.observe_far(offloaded=offloaded, far=far, now_us=now_us)
+            keeper.backfill.pacing.observe_far(offloaded=offloaded, far=far, now_us=now_us)
 
         self._post(observe, hurry=False)
 

@@ -8,11 +8,13 @@ from pipelines.errors import Rejected, Retryable
 
 
 class NotNowError(Retryable):
-    """The receiver is away, busy or does not know us. `after_us`: how long it asked us to stay away, 0 = not said."""
+    """The receiver is away, busy or does not know us. `after_us`: how long it asked us to stay away, 0 = not said.
+    `at_these`: it was there, and went away when it was given these parcels: one of them may be why."""
 
-    def __init__(self, words: str, *, after_us: int = 0) -> None:
+    def __init__(self, words: str, *, after_us: int = 0, at_these: bool = False) -> None:
         super().__init__(words)
         self.after_us = after_us
+        self.at_these = at_these
 
 
 class NeverError(Rejected):

@@ -9,7 +9,6 @@ import json
 import logging
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Self
@@ -20,6 +19,8 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge.sinks.courier import NeverError, NotNowError
+from edge.sinks.dial import Dial
+from edge.sinks.mqtt_line import MqttLine
 from edge.sinks.parcel import Parcel
 from edge.sinks.place import Place
 from edge.sinks.secret import Secret
@@ -37,21 +38,17 @@ SHORT_US = 3_000_000
 _FAREWELL_US = 200_000
 _MOST_BYTES = 268_435_455  # of a packet, section 2.2.3 of MQTT 3.1.1
 _PACKET_SPARE_BYTES = 1024
+_TOPIC_BYTES = 65_535
 
 
-class _Line:
-    """One connection: what its network thread heard, for who waits."""
-
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
-        self.welcomed = False
-        self.ended = ""  # why
-
-    def heard(self, *, ended: str = "", welcomed: bool = False) -> None:
-        with self.changed:
-            self.ended = self.ended or ended
-            self.welcomed = self.welcomed or welcomed
-            self.changed.notify_all()
+def _hang_up(client: mqtt.Client, *, close: bool = False) -> None:
+    """`close`: no thread of the client's will."""
+    connection = client.socket()
+    if isinstance(connection, socket.socket):
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+        if close:
+            connection.close()
 
 
 class MqttCourier:
@@ -88,7 +85,8 @@ class MqttCourier:
         self._interrupted = False
         self._welcomed_us = 0
         self._client: mqtt.Client | None = None
-        self._line = _Line()
+        self._line = MqttLine()
+        self._dial: Dial | None = None
         if self._password:
             self._password.read()  # what is missing now is a mistake of the file
 
@@ -116,6 +114,8 @@ class MqttCourier:
             topic = self._topic.format(agent=self._agent, stream=parcel.stream)
             if len(parcel.body) + len(topic.encode()) + _PACKET_SPARE_BYTES > _MOST_BYTES:
                 raise NeverError("it is larger than MQTT allows", reason="too_large")
+            if any(sign in topic for sign in "+#\0") or len(topic.encode()) > _TOPIC_BYTES:
+                raise NeverError(f"MQTT has no topic {topic!r}; rename the stream", reason="bad_topic")
             with self._line.changed:
                 ended = self._line.ended
             if ended:
@@ -138,7 +138,8 @@ class MqttCourier:
             why = self._line.ended or refused or f"no acknowledgement within {self._timeout_us / 1e6:g} s"
             self._cut()
             if not taken:
-                raise NotNowError(f"{self._host}:{self._port}: {why}")
+                at_these = bool(sent) and self._line.told and not (refused or self._interrupted)
+                raise NotNowError(f"{self._host}:{self._port}: {why}", at_these=at_these)
         return taken
 
     def tend(self) -> int | None:
@@ -192,12 +193,9 @@ class MqttCourier:
                     f"is there another client with the id {self._client_id}?"
                 )
         end_us = monotonic_us() + self._timeout_us
-        line = self._line = _Line()
+        line = self._line = MqttLine()
         client = self._new_client(line)
-        try:
-            client.connect(self._host, self._port, self._keep_alive_s)
-        except (OSError, ValueError) as error:  # ValueError: a certificate for another host, on some versions
-            raise NotNowError(f"{self._host}:{self._port} cannot be reached: {words_of(error)}") from error
+        self._dialled(client, line, end_us)
         self._client = client
         client.loop_start()
         self._wait(lambda: line.welcomed or bool(line.ended), end_us)
@@ -206,10 +204,35 @@ class MqttCourier:
             self._cut()
             raise NotNowError(f"{self._host}:{self._port}: {why}")
         self._welcomed_us = monotonic_us()
-        client.publish(self._status_topic, self._status("online"), qos=1, retain=True)
+        said = client.publish(self._status_topic, self._status("online"), qos=1, retain=True)
+        self._wait(lambda: said.is_published() or bool(line.ended), end_us)
+        line.told = said.is_published()
         return client
 
-    def _new_client(self, line: _Line) -> mqtt.Client:
+    def _dialled(self, client: mqtt.Client, line: MqttLine, end_us: int) -> None:
+        """Connect within the time there is, whatever names, addresses and handshakes take. Raises NotNowError."""
+        silence = (
+            f"{self._host}:{self._port} cannot be reached: no connection within {self._timeout_us / 1e6:g} s"
+        )
+        if self._dial is not None and not self._dial.ended:
+            raise NotNowError(silence)  # the one before is at it still; they must not pile up
+        dial = self._dial = Dial(
+            lambda: client.connect(self._host, self._port, self._keep_alive_s),
+            over=line.heard,
+            hang_up=lambda: _hang_up(client, close=True),
+        )
+        self._wait(lambda: dial.ended, end_us)
+        if not dial.ended:
+            dial.give_up()
+            raise NotNowError(silence)
+        error = dial.take_error()
+        if isinstance(error, OSError | ValueError):  # ValueError: a certificate for another host, it may be
+            words = f"{self._host}:{self._port} cannot be reached: {words_of(error)}"
+            raise NotNowError(words) from error
+        if error is not None:
+            raise error
+
+    def _new_client(self, line: MqttLine) -> mqtt.Client:
         client = mqtt.Client(
             CallbackAPIVersion.VERSION2,
             client_id=self._client_id,
@@ -259,10 +282,7 @@ class MqttCourier:
         client, self._client = self._client, None
         if client is None:
             return
-        connection = client.socket()
-        if isinstance(connection, socket.socket):
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+        _hang_up(client)
         client.loop_stop()
 
     def _status(self, state: str, reason: str = "") -> bytes:

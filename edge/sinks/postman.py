@@ -2,7 +2,7 @@
 
 A receiver that fails is tried again after a growing wait, of random length so that a fleet does not come back all at
 once, or after the time it asked for. What it will never take is isolated by halves, so that one bad parcel costs only
-itself, and is said once for each reason, then as a count. Nothing that spool or courier raise ends the thread; one that
+itself, and is said once for each reason, then as a count; so is one at which the receiver goes away each time. Nothing that spool or courier raise ends the thread; one that
 ended all the same is started anew by `wake`.
 """
 
@@ -17,6 +17,7 @@ from edge.sinks.courier import Courier, NeverError, NotNowError
 from edge.sinks.parcel import Parcel
 from edge.sinks.refusals import Refusals
 from edge.sinks.spool import Spool
+from edge.sinks.suspicion import Suspicion
 from pipelines.runtime import monotonic_us
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,8 @@ MOST_WAIT_US = 60_000_000
 MOST_ASKED_US = 600_000_000
 BATCH_BYTES = 1 << 20
 FAREWELL_US = 300_000
+WENT_AWAY = "went_away"
+"""Why a parcel is refused at which the receiver, which was there, ended the connection or said no more."""
 _JITTER = 0.5
 
 
@@ -71,6 +74,7 @@ class Postman:
         self._retries = 0
         self._restarts = 0
         self._refusals = Refusals(name)
+        self._suspicion = Suspicion()
 
     def wake(self) -> None:
         """Something waits. Starts the thread if there is none."""
@@ -150,7 +154,9 @@ class Postman:
                 again_us = self._courier.tend()
                 self._good()
         except NotNowError as error:
-            self._again = len(parcels)
+            if error.at_these and self._gives_up(parcels, error):
+                return 0
+            self._again = 1 if error.at_these else len(parcels)
             return self._bad(str(error), after_us=error.after_us)
         except Exception as error:  # noqa: BLE001 - a bug in a courier must not end the sink
             self._again = len(parcels)
@@ -171,7 +177,20 @@ class Postman:
         self._spool.settle(parcels[:taken])
         self._again = 0
         self._limit = min(self._limit * 2, self._batch)
+        if taken:
+            self._suspicion.clear()
         self._good()
+
+    def _gives_up(self, parcels: list[Parcel], error: NotNowError) -> bool:
+        """Whether it is put down to the parcel, which then is settled as refused."""
+        if len(parcels) != 1 or not self._suspicion.falls_on(parcels[0].number):
+            return False
+        words = f"{error}, {self._suspicion.attempts} times at this answer alone"
+        self._refusals.add(parcels[0].id, NeverError(words, reason=WENT_AWAY))
+        self._spool.settle(parcels, refused=WENT_AWAY)
+        self._again = 0
+        self._limit = 1
+        return True
 
     def _good(self) -> None:
         if self._failing:

@@ -152,6 +152,9 @@ class _VitalsCollector(Collector):
         yield _counter("outbox_lost", "Answers that neither disk nor memory could take.", box.lost)
         yield _counter("outbox_sent_bytes", "Bytes of backfill handed to the link.", box.bytes_sent)
         yield _counter(
+            "outbox_batches_refused", "Backfill the worker had no room for, sent again.", box.batches_refused
+        )
+        yield _counter(
             "outbox_flash_bytes", "Bytes written to the disk by the outbox.", box.flash_bytes_written
         )
         yield _gauge(

@@ -80,7 +80,13 @@ def decode(name: str, m: Any, payload: live.Buffer | None, agent: str) -> ToWork
         case "goodbye":
             return session.Goodbye(reason=m.reason)
         case "error":
-            return session.Error(reason=values.member(REASONS, m.reason), text=m.text, retry=m.retry)
+            return session.Error(
+                reason=values.member(REASONS, m.reason),
+                text=m.text,
+                retry=m.retry,
+                batch=m.batch,
+                have=m.have,
+            )
         case "cancel":
             return live.Cancel(stream=m.stream, seq=m.seq)
         case "reject":

@@ -79,6 +79,8 @@ def encode(message: ToWorker | ToAgent) -> Message:
                 reason=cast("pb.RejectReason", REASONS[message.reason]),
                 text=message.text,
                 retry=message.retry,
+                batch=message.batch,
+                have=message.have,
             )
         case live.FrameBody():
             return pb.FrameBody(stream=message.stream, seq=message.seq)

@@ -124,8 +124,11 @@ class Goodbye:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Error:
-    """A refusal in words. `retry`: whether the same Hello may be accepted later."""
+    """A refusal in words. `retry`: whether the same Hello may be accepted later. `batch`, `have`: the BulkBatch or Have
+    it is about, 0 = none."""
 
     reason: RejectReason
     text: str
     retry: bool = True
+    batch: int = 0
+    have: int = 0

@@ -36,6 +36,26 @@ def test_what_is_committed_is_found_as_it_was(store: OutboxStore) -> None:
     assert store.find((RUN, "door", 8)) is None
 
 
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 63, 64, 65, 73, 200])
+def test_a_group_of_any_size_is_found_whole_and_in_its_order(store: OutboxStore, size: int) -> None:
+    before = [entry(1, stream=stream) for stream in ("door", "yard")]
+    group = [entry(2 + n // 2, size=40 + n, stream=("door", "yard")[n % 2]) for n in range(size)]
+    store.commit(Changes(entries=before), 0)
+    store.commit(Changes(entries=group), 0)
+    found = store.peek(limit=1000, max_bytes=1 << 30)
+    assert [(s.key, s.data) for s in found] == [(e.key, e.data) for e in [*before, *group]]
+    assert [s.number for s in found] == sorted({s.number for s in found})
+    assert (store.ledger().committed, store.ledger().bytes) == (2 + size, sum(s.bytes for s in found))
+
+
+def test_a_group_with_one_that_is_there_already_replaces_it(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(n) for n in range(1, 81)]), 0)
+    store.commit(Changes(entries=[entry(n, size=50) for n in range(80, 160)]), 0)
+    assert seqs(store, limit=1000) == list(range(1, 160))
+    assert len(store.peek(limit=1000, max_bytes=1 << 30)[79].data) == 50
+    assert (store.ledger().committed, store.ledger().balance) == (159, 0)
+
+
 def test_looking_removes_nothing(store: OutboxStore) -> None:
     store.commit(Changes(entries=[entry(1), entry(2)]), 0)
     assert seqs(store) == seqs(store) == [1, 2]

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,6 +50,10 @@ FAR_OUTCOME = ("given", record(1, AnsweredBy.FAR))
 FAR_WHOLE = ("given", record(1, AnsweredBy.FAR, detections=boxes(1, 3)))
 NEAR = ("given", record(1, AnsweredBy.NEAR, detections=boxes(2)))
 NEAR_LATE_FAR = ("given", record(1, AnsweredBy.NEAR, detections=boxes(2), late_far=True))
+NEAR_OUT_LATE = (
+    "given",
+    replace(record(1, AnsweredBy.NEAR, detections=boxes(2)), on_time=False, latency_us=130_000),
+)
 MISSED = ("given", record(1, AnsweredBy.MISSED))
 
 
@@ -98,6 +103,17 @@ def test_a_late_far_result_outranks_the_near_answer_which_is_kept_beside(store: 
     assert store.counts()["late_far"] == 1
 
 
+def test_an_answer_kept_in_time_and_released_after_its_deadline_counts_as_released(
+    store: RecordStore,
+) -> None:
+    put(store, NEAR)
+    assert store.counts()["on_time"] == 1
+    put(store, NEAR_OUT_LATE, NEAR)
+    assert (only(store).on_time, only(store).latency_us) == (False, 130_000)
+    assert only(store).best == boxes(2)
+    assert store.counts()["on_time"] == 0
+
+
 def test_a_missed_answer_has_no_detections_and_a_run_that_saw_nothing_has_none_of_them(
     store: RecordStore,
 ) -> None:
@@ -124,6 +140,8 @@ def test_a_missed_answer_has_no_detections_and_a_run_that_saw_nothing_has_none_o
             (FAR_RESULT, FAR_OUTCOME, FAR_WHOLE),
             (FAR_RESULT, NEAR, NEAR_LATE_FAR),
             (FAR_RESULT, MISSED),
+            (NEAR, NEAR_OUT_LATE),
+            (NEAR_OUT_LATE, NEAR_LATE_FAR, FAR_RESULT),
         ]
     ),
     data=st.data(),

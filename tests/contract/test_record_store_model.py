@@ -33,14 +33,17 @@ def boxes(x: int) -> Detections:
     )
 
 
-def record(seq: int, by: AnsweredBy, *, x: int | None = None, late_far: bool = False) -> Record:
+def record(
+    seq: int, by: AnsweredBy, *, x: int | None = None, late_far: bool = False, out_us: int = 1
+) -> Record:
     return Record(
         id=FrameId("gw", RUN, "door", seq),
         answered_by=by,
         status=Status.OK,
         detections=None if x is None else boxes(x),
         late_far=late_far,
-        latency_us=seq,
+        latency_us=out_us,
+        on_time=out_us <= 1,
     )
 
 
@@ -72,14 +75,24 @@ class StoreMachine(RuleBasedStateMachine):
         self._folder.cleanup()
 
     def row(self, seq: int) -> dict[str, Any]:
-        fresh = {"by": None, "x": None, "late": False, "far": None, "born": self.now_us, "live": False}
+        fresh = {
+            "by": None,
+            "out": None,
+            "x": None,
+            "late": False,
+            "far": None,
+            "born": self.now_us,
+            "live": False,
+        }
         return self.rows.setdefault(seq, fresh)
 
-    @rule(seq=seqs, by=givers, x=st.none() | st.integers(0, 3), late=st.booleans())
-    def an_answer_comes(self, seq: int, by: AnsweredBy, x: int | None, late: bool) -> None:
-        self.store.commit(given=[record(seq, by, x=x, late_far=late)], now_unix_us=self.now_us)
+    @rule(seq=seqs, by=givers, x=st.none() | st.integers(0, 3), late=st.booleans(), out_us=st.integers(0, 2))
+    def an_answer_comes(self, seq: int, by: AnsweredBy, x: int | None, late: bool, out_us: int) -> None:
+        given = record(seq, by, x=x, late_far=late, out_us=out_us)
+        self.store.commit(given=[given], now_unix_us=self.now_us)
         row = self.row(seq)
-        row["by"] = row["by"] or by
+        if row["by"] is None or out_us > row["out"]:
+            row["by"], row["out"] = by, out_us
         row["x"] = row["x"] if row["x"] is not None else x
         row["late"] = row["late"] or late
 
@@ -166,6 +179,8 @@ class StoreMachine(RuleBasedStateMachine):
         for seq, wanted in self.rows.items():
             row = found[seq]
             assert row.answered_by is wanted["by"]
+            assert row.latency_us == wanted["out"]
+            assert row.on_time == (None if wanted["out"] is None else wanted["out"] <= 1)
             assert row.detections == (None if wanted["x"] is None else boxes(wanted["x"]))
             assert row.far_detections == (None if wanted["far"] is None else boxes(wanted["far"]))
             outranked = wanted["far"] is not None and wanted["by"] not in (None, AnsweredBy.FAR)

@@ -264,3 +264,20 @@ def test_two_clients_with_one_id_are_told_so_and_do_not_throw_each_other_out_all
         first.tend()
     second.close()
     first.close()
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_message_the_broker_hangs_up_at_is_given_up_and_those_behind_it_go_on(
+    tmp_path, mqtt_sink, monkeypatch, durable
+):
+    monkeypatch.setattr("edge.sinks.postman.FIRST_WAIT_US", 1_000)
+    with Broker(tmp_path, lines=("allow_anonymous true", "max_packet_size 3000")) as broker:
+        with Subscriber(broker) as reader:
+            made = mqtt_sink(broker.url, durable=durable)
+            made.write(answer(1))
+            made.write(answer(2, reason="x" * 4000))
+            made.write(answer(3))
+            made.flush()
+            eventually(lambda: reader.seqs[-1:] == [3], within_s=20.0, what="the answer behind it")
+            assert set(reader.seqs) == {1, 3}
+        eventually(lambda: made.sight().spool.refused == {"went_away": 1}, what="the count")

@@ -221,7 +221,7 @@ to_agent: dict[type, st.SearchStrategy[Any]] = {
         refusals=tuples(st.builds(bulk.Refusal, index=u32, text=words)),
     ),
     session.Credit: credits_,
-    session.Error: st.builds(session.Error, retry=st.booleans(), **rejections),
+    session.Error: st.builds(session.Error, retry=st.booleans(), batch=u64, have=u64, **rejections),
 }
 
 

@@ -52,3 +52,48 @@ def test_while_there_is_room_every_batch_gives_way() -> None:
     with intake(way_s=0.01) as (_, opened, gave_way):
         eventually(all_of(opened))
         assert len(gave_way) == BATCHES
+
+
+def quiet(opened: list[tuple[str, int]], *, most: int) -> BulkIntake[str, int]:
+    """One that is not started yet."""
+    return BulkIntake(
+        lambda sender, batch: opened.append((sender, batch)),
+        give_way=lambda: None,
+        failed=pytest.fail,
+        most=most,
+    )
+
+
+def fill(made: BulkIntake[str, int], sender: str) -> int:
+    """Offer until it is refused; how many were taken."""
+    taken = 0
+    while made.offer(sender, taken):
+        taken += 1
+    return taken
+
+
+def test_a_gateway_that_came_later_is_served_in_turn_and_not_behind_all_of_another() -> None:
+    opened: list[tuple[str, int]] = []
+    made = quiet(opened, most=8)
+    assert [made.offer("hours", n) for n in range(6)] == [True] * 6
+    assert [made.offer("minutes", n) for n in range(2)] == [True] * 2
+    made.start()
+    made.stop(5.0)
+    assert opened[:4] == [("hours", 0), ("minutes", 0), ("hours", 1), ("minutes", 1)]
+    assert opened[4:] == [("hours", n) for n in range(2, 6)]
+
+
+def test_one_gateway_alone_has_all_the_room_and_two_have_half_each() -> None:
+    opened: list[tuple[str, int]] = []
+    alone, shared = quiet(opened, most=8), quiet(opened, most=8)
+    assert fill(alone, "a") == 8
+    assert [shared.offer(sender, 0) for sender in "ab"] == [True, True]
+    assert [shared.offer(sender, n) for n in range(1, 4) for sender in "ab"] == [True] * 6
+    assert [shared.offer(sender, 4) for sender in "ab"] == [False, False]
+
+
+def test_a_gateway_with_nothing_waiting_gets_in_however_much_others_have_there() -> None:
+    made = quiet([], most=4)
+    assert fill(made, "hog") == 4
+    assert [fill(made, name) for name in ("b", "c", "d", "e")] == [1] * 4
+    assert fill(made, "f") == 0, "memory has an end"

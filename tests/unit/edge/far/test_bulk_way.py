@@ -132,6 +132,32 @@ def test_the_best_link_carries_it(
     assert way.bulk.current == chosen
 
 
+def gone(link: str) -> LinkSight:
+    return bad(link, connected=False)
+
+
+def test_a_free_link_whose_worker_takes_no_frames_carries_it_before_one_that_costs() -> None:
+    way = Way("cable", "lte", metered=("lte",))
+    way.up("cable", "lte")
+    way.bulk.refused("cable", Lane.LIVE)
+    for _ in range(60):
+        way.look(gone("cable"), good("lte"))
+    assert way.bulk.current == "cable"
+
+
+@pytest.mark.parametrize("lane", [None, Lane.BULK])
+def test_a_free_link_whose_frames_get_no_answer_at_all_is_left_for_one_that_costs(lane: Lane | None) -> None:
+    way = Way("cable", "lte", metered=("lte",))
+    way.up("cable", "lte")
+    way.bulk.refused("cable", Lane.LIVE)
+    way.bulk.taken("cable")  # and lost since
+    if lane is not None:
+        way.bulk.refused("cable", lane)
+    for _ in range(60):
+        way.look(gone("cable"), good("lte"))
+    assert way.bulk.current == "lte"
+
+
 def test_a_link_that_is_better_for_a_moment_moves_nothing() -> None:
     way = Way("cable", "lte")
     way.up("cable", "lte")

@@ -9,16 +9,17 @@ import pytest
 from edge.far.accord import Accord
 from edge.far.bulk_way import BulkWay
 from edge.far.port import FarPort
-from edge.links.base import Connected, Disconnected, LinkEvent, Received
+from edge.links.base import Connected, Disconnected, LinkEvent, Received, Refused
 from edge.links.memory import MemoryLink
 from edge.scheduling.data_budget import DataBudget
 from edge.scheduling.scheduler import Scheduler
 from pipelines.errors import Fatal
 from protos.wire.bulk import Ack
-from protos.wire.session import Credit, Lane, Limits, ModelInfo, Welcome
+from protos.wire.session import Credit, Error, Lane, Limits, ModelInfo, RejectReason, Welcome
 from tests.support.agents import HELLO
 from tests.support.endpoints import WELCOME, ScriptedEndpoint
 from tests.support.eventually import eventually
+from tests.support.run_records import sight
 from tests.support.virtual import LINK, settings
 from tests.support.workers import clock_us
 
@@ -49,6 +50,7 @@ class House:
         self.bulk_reachable: list[bool] = []
         self.refused: list[int] = []
         self.acked: list[Any] = []
+        self.no_room: list[Error] = []
         self.fresh: list[Lane] = []
         around: Any = SimpleNamespace(
             name=LINK,
@@ -56,6 +58,7 @@ class House:
             open_fresh=self.fresh.append,
             acked_live=self.acked.append,
             acked_bulk=self.acked.append,
+            refused=self.no_room.append,
             reachable=lambda *, connected, limits=None: self.bulk_reachable.append(connected),
             model_in=model_in,
             use_model=lambda _: None,
@@ -194,3 +197,34 @@ def test_while_no_worker_was_ever_there_the_state_says_what_the_last_attempt_met
     assert house.port.state == (False, False, "what answers there is no nearfar worker")
     link.unanswered = ""
     assert house.port.state[2] != ""
+
+
+def test_a_worker_without_room_for_a_batch_is_told_to_the_outbox_and_to_no_log(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.connect(1, "one", Lane.BULK)
+    full = Error(reason=RejectReason.QUEUE_FULL, text="batch 7 dropped: too much waits", batch=7)
+    house.hear(Received(Lane.BULK, 1, full, NOW_US))
+    assert house.no_room == [full]
+    assert caplog.records == []
+    other = Error(reason=RejectReason.BAD_PAYLOAD, text="batch 8: damaged", batch=8)
+    house.hear(Received(Lane.BULK, 1, other, NOW_US))
+    assert house.no_room == [full]
+    assert "batch 8: damaged" in caplog.text
+
+
+def test_a_live_lane_refused_in_words_is_no_lost_way_for_the_backfill(house: House) -> None:
+    def way_is_lost() -> bool:
+        lost, *_ = candidate.faults
+        return lost
+
+    candidate = house.port._bulk._candidates[LINK]
+    house.connect(1, "one", Lane.BULK)
+    candidate.sight = sight(link=LINK, connected=False)
+    assert way_is_lost()
+    house.hear(Refused(Lane.LIVE, Error(reason=RejectReason.NO_MODEL, text="no such model")))
+    assert not way_is_lost()
+    house.connect(2, "one")
+    assert way_is_lost(), "frames were taken: a live lane that is gone since is a lost one"
+    house.hear(Connected(Lane.LIVE, 3, replace(welcome("one"), models=())))
+    assert not way_is_lost()

@@ -1,6 +1,9 @@
 """How what is kept goes up: acknowledged, sent again, on fresh connections, in virtual time."""
 
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from edge.links.base import Sent
 from edge.outbox.sqlite import SqliteOutbox
@@ -124,3 +127,23 @@ def test_records_of_an_earlier_run_go_up_under_their_own_run(tmp_path: Path) -> 
     (sent,) = second.deliver()
     assert (sent.id.agent, sent.id.run, sent.id.seq) == (AGENT, OLD_RUN, 1)
     second.store.close(second.now_us)
+
+
+@pytest.mark.parametrize("acknowledged", [False, True], ids=["on its way", "acknowledged"])
+def test_an_answer_that_came_out_late_is_said_again_though_its_first_record_went_up(
+    acknowledged: bool,
+) -> None:
+    desk = Desk()
+    desk.connect()
+    kept = record(1)
+    desk.keeper.append(kept, desk.now_us)
+    desk.turn()
+    if acknowledged:
+        assert [r.on_time for r in desk.deliver()] == [True]
+    desk.keeper.append(replace(kept, on_time=False, latency_us=130_000), desk.now_us)
+    desk.go(SECOND)
+    said = desk.deliver()
+    desk.go(SECOND)
+    said += desk.deliver()
+    assert said[-1].on_time is False
+    assert (desk.keeper.stats().pending, desk.store.ledger().balance) == (0, 0)

@@ -1,0 +1,60 @@
+"""An answer at which the receiver goes away each time holds up no other for ever."""
+
+import pytest
+
+from edge.sinks.courier import NotNowError
+from edge.sinks.postman import WENT_AWAY
+from edge.sinks.suspicion import FIRST
+from tests.support.postmen import House, failing
+
+
+@pytest.fixture
+def house():
+    made = House()
+    yield made
+    made.sink.close()
+
+
+def going_away_at(*bad):
+    """Ends the connection when it is given one of `bad` first, and takes what stands before."""
+
+    def judge(seqs):
+        good = next((place for place, seq in enumerate(seqs) if seq in bad), len(seqs))
+        if good == 0:
+            raise NotNowError("the connection ended", at_these=True)
+        return good
+
+    return judge
+
+
+def test_an_answer_at_which_the_receiver_goes_away_each_time_is_given_up_with_a_reason_and_those_behind_it_go_on(
+    house, caplog
+):
+    house.courier.judge = going_away_at(3)
+    house.give(1, 2, 3, 4, 5)
+    house.wait_taken(1, 2, 4, 5)
+    assert sum(seqs == [3] for seqs in house.courier.tries) == FIRST
+    sight = house.spool.sight()
+    assert (sight.refused, sight.delivered, sight.balance) == ({WENT_AWAY: 1}, 4, 0)
+    assert f"/3 is given up: the connection ended, {FIRST} times at this answer alone" in caplog.text
+
+
+def test_several_such_answers_in_a_row_hold_up_nobody_for_ever(house):
+    house.courier.judge = going_away_at(1, 2, 3)
+    house.give(1, 2, 3, 4)
+    house.wait_taken(4)
+    assert [sum(seqs == [n] for seqs in house.courier.tries) for n in (1, 2, 3)] == [
+        FIRST,
+        2 * FIRST,
+        4 * FIRST,
+    ]
+    assert house.spool.sight().refused == {WENT_AWAY: 3}
+
+
+def test_a_receiver_that_is_away_between_makes_no_answer_suspect(house):
+    """A restart of the broker, a network that flaps: whoever is not there says nothing about an answer."""
+    away = [NotNowError("no route")] * 20
+    house.courier.judge = failing(*[NotNowError("the connection ended", at_these=True)] * (FIRST - 1), *away)
+    house.give(1)
+    house.wait_taken(1)
+    assert house.spool.sight().refused == {}
