@@ -18,6 +18,7 @@ BENCHMARKS = (
     "scheduler_cost",
     "gateway_cpu",
     "transport",
+    "peers",
     "ray_serve",
     "camera",
     "postprocess",
@@ -34,6 +35,7 @@ BENCHMARKS = (
     "demo",
 )
 PAGE = Path("docs/benchmarks.md")
+VERDICTS = {True: "ok", False: "**missed**", None: "not measured"}
 BEGIN, END = "<!-- begin {} -->", "<!-- end {} -->"
 
 
@@ -41,12 +43,13 @@ def table(report: dict[str, Any]) -> str:
     """A report as Markdown: bars first, then every figure."""
     rows = ["| bar | wanted | got | |", "| --- | --- | --- | --- |"]
     rows += [
-        f"| {what} | {bar['want'].replace('<=', '≤').replace('>=', '≥')} | {bar['got']} | {'ok' if bar['ok'] else '**missed**'} |"
+        f"| {what} | {bar['want'].replace('<=', '≤').replace('>=', '≥')} | {bar['got']} | {VERDICTS[bar['ok']]} |"
         for what, bar in report["bars"].items()
     ]
     machine = ", ".join(f"{k} {v}" for k, v in report["machine"].items())
     figures = json.dumps(report["figures"], indent=1, ensure_ascii=False)
-    return "\n".join([f"Machine: {machine}", "", *rows, "", "```json", figures, "```"])
+    words = [report["words"], ""] if "words" in report else []
+    return "\n".join([f"Machine: {machine}", "", *rows, "", *words, "```json", figures, "```"])
 
 
 def replace_table(page: str, name: str, text: str) -> str:
