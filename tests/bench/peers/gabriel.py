@@ -2,6 +2,8 @@
 
 Its clock runs inside the client's event loop, from the producer having the payload until the consumer has the
 result: no thread is woken for the benchmark's sake. `frame_id`, which its own protocol returns, says whose result it is.
+An engine as quick as this one can answer before the server (5.2.0) has noted that it was asked: that result is lost, and
+the client waits for ever. Such a round is empty and everything is started anew.
 """
 
 import asyncio
@@ -20,7 +22,7 @@ from tests.bench.peers.base import HOST, check, free_port, patiently, per_second
 _TOKENS = 8
 _ENGINE = "frames"
 _QUEUE = 60
-_ANSWER_WITHIN_S = 15.0
+_ANSWER_WITHIN_S = 8.0
 
 
 def _run_engine(port: int) -> None:
@@ -114,7 +116,10 @@ class Client:
     def _measure(self, body: bytes, *, frames: int, window: int, within_s: float) -> list[float]:
         run = _Run(body, frames=frames, window=window)
         self._loop.call_soon_threadsafe(self._runs.put_nowait, run)
-        return run.done.result(within_s)
+        try:
+            return run.done.result(within_s)
+        except TimeoutError as error:
+            raise RuntimeError(f"{run.to_come} of {frames} frames were never answered") from error
 
     async def _produce(self) -> Any:
         if self._run is None or not self._run.to_send:

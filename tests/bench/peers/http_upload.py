@@ -29,7 +29,14 @@ def serving() -> Iterator[int]:
     port = free_port()
     server = uvicorn.Server(
         uvicorn.Config(
-            app, host=HOST, port=port, log_level="warning", access_log=False, loop="uvloop", http="httptools"
+            app,
+            host=HOST,
+            port=port,
+            log_level="warning",
+            access_log=False,
+            loop="uvloop",
+            http="httptools",
+            timeout_keep_alive=600,  # while others have their turn
         )
     )
     thread = threading.Thread(target=server.run, daemon=True)

@@ -5,6 +5,7 @@ One that stops answering is started anew, and its round is empty; after RESTARTS
 its last words. The order turns round every round, so that nobody always follows the same neighbour.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from tests.bench.peers.kinds import Peer
 from tests.bench.peers.pair import PeerFailed
 
 WINDOW = 8
-RESTARTS = 3
+RESTARTS = 10
 WARM_UP_FRAMES = 100
 _FEWEST, _MOST = 16, 5000
 
@@ -38,7 +39,7 @@ class Taken:
     (per frame, both sides) of the closed loop; of peers that know a window `window_per_s` and `window_cpu_us` too."""
 
     by_size: dict[int, dict[str, list[Measured | None]]] = field(default_factory=dict)
-    restarts: dict[str, list[str]] = field(default_factory=dict)
+    restarts: dict[str, dict[str, int]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
 
@@ -90,7 +91,7 @@ def measure(
                     name = entrant.peer.name
                     cells[name].append(_round(entrant, size_bytes=size_bytes, frames=frames[name]))
             taken.by_size[size_bytes] = cells
-        taken.restarts.update({e.peer.name: e.restarts for e in entrants if e.restarts})
+        taken.restarts.update({e.peer.name: dict(Counter(e.restarts)) for e in entrants if e.restarts})
         taken.failed.update({e.peer.name: e.failed for e in entrants if e.failed is not None})
     return taken
 
