@@ -4,13 +4,14 @@
 # make lab    tests that need root, namespaces or ../shared
 # make docs   rewrites the YAML reference from the schema
 # make bench  benchmarks; rewrites the tables of docs/benchmarks.md
+# make peers  installs what others use to carry frames, each apart, and measures us beside it
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO_ARGS ?=
 
-.PHONY: demo test lint lab docs bench clean
+.PHONY: demo test lint lab docs bench peers clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -48,5 +49,8 @@ docs: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench
 
+peers: $(VENV)/.dev
+	$(BIN)/python -m tests.bench.transport --peers --install
+
 clean:
-	rm -rf $(VENV) .assets build dist
+	rm -rf $(VENV) .assets .peers build dist

@@ -1,7 +1,7 @@
 """Runs every benchmark and rewrites the tables of docs/benchmarks.md.
 
 `scenarios` takes hours, root and a quiet machine, `simulate` an hour and recorded links: they run apart, and
-`--scenarios RUNS` and `--simulate REPORT` only write their tables.
+`--scenarios RUNS` and `--simulate REPORT` only write their tables; `--write NAME REPORT` does so for any other.
 """
 
 import argparse
@@ -18,6 +18,7 @@ BENCHMARKS = (
     "scheduler_cost",
     "gateway_cpu",
     "transport",
+    "peers",
     "ray_serve",
     "camera",
     "postprocess",
@@ -33,7 +34,10 @@ BENCHMARKS = (
     "backfill",
     "demo",
 )
+OPTIONS = {"peers": ("--install",)}
+"""What some are run with, so that a run never replaces figures by the word that something is not installed."""
 PAGE = Path("docs/benchmarks.md")
+VERDICTS = {True: "ok", False: "**missed**", None: "not measured"}
 BEGIN, END = "<!-- begin {} -->", "<!-- end {} -->"
 
 
@@ -41,12 +45,13 @@ def table(report: dict[str, Any]) -> str:
     """A report as Markdown: bars first, then every figure."""
     rows = ["| bar | wanted | got | |", "| --- | --- | --- | --- |"]
     rows += [
-        f"| {what} | {bar['want'].replace('<=', '≤').replace('>=', '≥')} | {bar['got']} | {'ok' if bar['ok'] else '**missed**'} |"
+        f"| {what} | {bar['want'].replace('<=', '≤').replace('>=', '≥')} | {bar['got']} | {VERDICTS[bar['ok']]} |"
         for what, bar in report["bars"].items()
     ]
     machine = ", ".join(f"{k} {v}" for k, v in report["machine"].items())
     figures = json.dumps(report["figures"], indent=1, ensure_ascii=False)
-    return "\n".join([f"Machine: {machine}", "", *rows, "", "```json", figures, "```"])
+    words = [report["words"], ""] if "words" in report else []
+    return "\n".join([f"Machine: {machine}", "", *rows, "", *words, "```json", figures, "```"])
 
 
 def replace_table(page: str, name: str, text: str) -> str:
@@ -92,12 +97,22 @@ def main() -> None:
         metavar="REPORT",
         help="only write the table of this report of tests.bench.simulate",
     )
+    parser.add_argument(
+        "--write",
+        nargs=2,
+        metavar=("NAME", "REPORT"),
+        help="only write the table of this report of tests.bench.NAME",
+    )
     arguments = parser.parse_args()
     if arguments.scenarios is not None:
         write_scenarios(arguments.scenarios)
         return
     if arguments.simulate is not None:
         _write("simulate", table(json.loads(arguments.simulate.read_text())))
+        return
+    if arguments.write is not None:
+        name, made = arguments.write
+        _write(name, table(json.loads(Path(made).read_text())))
         return
     failed = []
     page = PAGE.read_text()
@@ -106,7 +121,14 @@ def main() -> None:
         sys.exit(f"{PAGE} has no place for {', '.join(missing)}; write there, where each belongs:\n{wanted}")
     for name in BENCHMARKS:
         with tempfile.NamedTemporaryFile(suffix=".json") as out:
-            command = [sys.executable, "-m", f"tests.bench.{name}", "--json", out.name]
+            command = [
+                sys.executable,
+                "-m",
+                f"tests.bench.{name}",
+                "--json",
+                out.name,
+                *OPTIONS.get(name, ()),
+            ]
             code = subprocess.run(
                 [*command, *(["--quick"] if arguments.quick else [])], check=False
             ).returncode

@@ -21,12 +21,24 @@ class Report:
     name: str
     figures: dict[str, Any] = field(default_factory=dict)
     bars: dict[str, dict[str, Any]] = field(default_factory=dict)
+    words: str = ""
+    """Markdown that stands between the bars and the figures."""
 
     def at_most(self, what: str, want: float, got: float) -> None:
         self.bars[what] = {"want": f"<= {want}", "got": round(got, 3), "ok": got <= want}
 
     def at_least(self, what: str, want: float, got: float) -> None:
         self.bars[what] = {"want": f">= {want}", "got": round(got, 3), "ok": got >= want}
+
+    def below(self, what: str, want: float, got: float) -> None:
+        self.bars[what] = {"want": f"< {want}", "got": round(got, 3), "ok": got < want}
+
+    def above(self, what: str, want: float, got: float) -> None:
+        self.bars[what] = {"want": f"> {want}", "got": round(got, 3), "ok": got > want}
+
+    def not_measured(self, what: str, want: str, why: str) -> None:
+        """A bar that was neither held nor missed; the report is not ok with it."""
+        self.bars[what] = {"want": want, "got": why, "ok": None}
 
     @property
     def ok(self) -> bool:
@@ -39,7 +51,8 @@ class Report:
             "python": platform.python_version(),
             "load_1min": round(os.getloadavg()[0], 2),
         }
-        return {"name": self.name, "machine": machine, "figures": self.figures, "bars": self.bars}
+        words = {"words": self.words} if self.words else {}
+        return {"name": self.name, "machine": machine, "figures": self.figures, "bars": self.bars} | words
 
 
 def summary_ms(values_us: Sequence[float]) -> dict[str, float]:

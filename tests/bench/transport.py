@@ -164,6 +164,11 @@ def _median(values: list[float]) -> float:
 
 def measure(report: Report, arguments: argparse.Namespace) -> None:
     """Round trip and throughput over loopback against the bare library, by payload size."""
+    if arguments.peers:
+        from tests.bench.peers.comparison import compare as compare_peers  # noqa: PLC0415 - no floor needs it
+
+        compare_peers(report, arguments)
+        return
     tune()
     pairs, frames = (QUICK_PAIRS, QUICK_FRAMES) if arguments.quick else (PAIRS, FRAMES)
     for kind, bars in CLOSED_LOOP_BARS.items():
@@ -180,4 +185,9 @@ def measure(report: Report, arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    run("transport", measure)
+    run(
+        "transport",
+        measure,
+        peers="beside other ways to carry a frame (tests/bench/peers), instead of the bare libraries",
+        install="with --peers: make the environments of peers that are not installed, first",
+    )

@@ -57,10 +57,15 @@ def test_a_run_that_could_not_be_written_down_is_not_begun(tmp_path):
     assert BEGIN.format("camera") in done.stderr
 
 
-def test_the_table_of_a_report_made_apart_goes_to_its_place(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("simulate", ["--simulate"]), ("peers", ["--write", "peers"])],
+    ids=["simulate", "peers"],
+)
+def test_the_table_of_a_report_made_apart_goes_to_its_place(name, options, tmp_path, monkeypatch):
     (tmp_path / "docs").mkdir()
     page = tmp_path / "docs" / "benchmarks.md"
-    page.write_text(a_page("simulate", "demo"))
+    page.write_text(a_page(name, "demo"))
     made = {
         "bars": {"F1": {"want": ">= 0.5", "got": 0.6, "ok": True}},
         "machine": {"cores": 2},
@@ -68,7 +73,7 @@ def test_the_table_of_a_report_made_apart_goes_to_its_place(tmp_path, monkeypatc
     }
     (tmp_path / "report.json").write_text(json.dumps(made))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["bench", "--simulate", "report.json"])
+    monkeypatch.setattr(sys, "argv", ["bench", *options, "report.json"])
     main()
     assert "| F1 | ≥ 0.5 | 0.6 | ok |" in page.read_text()
     assert "old demo" in page.read_text()

@@ -1,0 +1,1 @@
+"""What others take to carry the same frame and bring back its result, in one run with ours."""
