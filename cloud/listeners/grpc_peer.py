@@ -17,10 +17,13 @@ Transmit = Callable[[bytes | None], None]
 
 
 class GrpcPeer:
-    """`heard_us` is when something last arrived."""
+    """`heard_us` is when something last arrived; `connection` names the one its stream is on."""
 
-    def __init__(self, *, max_queued: int, transmit: Transmit, cancel: Callable[[], object]) -> None:
+    def __init__(
+        self, *, max_queued: int, transmit: Transmit, cancel: Callable[[], object], connection: str
+    ) -> None:
         self.heard_us = 0
+        self.connection = connection
         self._max_queued = max_queued
         self._transmit = transmit
         self._cancel = cancel
