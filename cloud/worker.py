@@ -88,8 +88,11 @@ class Worker:
 
     def degraded(self) -> list[str]:
         """What does not work while others do its work, in words. From any thread, at any time."""
-        engines = self._engines
-        return [] if engines is None else engines.trouble()
+        engines, service = self._engines, self._service
+        trouble = [] if engines is None else engines.trouble()
+        return trouble or (
+            [] if service is None else service.degraded()
+        )  # an engine says why its models are missing
 
     def metrics_text(self) -> bytes:
         """As Prometheus reads it; empty before the service is made and after it has ended."""
