@@ -8,7 +8,6 @@ returning False; one that is gone, or silent for `silent_us`, ends its session. 
 
 import contextlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import grpc
+
 from cloud.agents.simple_clients import SimpleClients
-from cloud.listeners.addresses import why_not_bound
+from cloud.listeners.addresses import bind_fault, not_bound
 from cloud.listeners.base import STOP_WITHIN_S, ServedEndpoint
 from cloud.listeners.crew import Crew
 from cloud.listeners.grpc_calls import Calls, Unknown
@@ -27,15 +28,9 @@ from cloud.listeners.grpc_methods import SimpleMethods
 from cloud.listeners.grpc_peer import GrpcPeer, Transmit
 from cloud.listeners.hearing import hear
 from cloud.threads import dead, left_after
-from pipelines.errors import ConfigError
 from protos.endpoint import Session
 from protos.wire import envelope
 from protos.wire.session import Lane
-
-os.environ.setdefault(
-    "GRPC_VERBOSITY", "NONE"
-)  # read when grpc loads: what goes wrong is told in our own words
-import grpc
 
 log = logging.getLogger(__name__)
 
@@ -123,12 +118,15 @@ class GrpcListener:
         )
         host, _, wanted = self._wanted.rpartition(":")
         try:
+            if (
+                fault := bind_fault(host, int(wanted))
+            ) is not None:  # gRPC says it to the terminal, and not to us
+                raise fault
             port = server.add_insecure_port(self._wanted)
-        except RuntimeError as error:
+        except (OSError, RuntimeError) as error:
             self._pool.shutdown()
-            raise ConfigError(
-                f"listen.grpc.address {self._wanted}: {why_not_bound(host, int(wanted))}"
-            ) from error
+            why = error if isinstance(error, OSError) else OSError("gRPC could not bind it")
+            raise not_bound("listen.grpc.address", self._wanted, why) from error
         self._server = server
         self._bound = f"grpc://{host}:{port}"
         server.start()
