@@ -13,13 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from cloud.agents.simple_clients import SimpleClients
-from cloud.config import LISTENERS, GrpcListenConfig, WorkerConfig
+from cloud.config import WorkerConfig
 from cloud.engine.engines import Engines
 from cloud.engine.metrics import show_engines
 from cloud.engine.of_worker import engines_of, in_engines
 from cloud.keeping.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
+from cloud.listeners.kinds import LISTENERS, GrpcListenConfig
 from cloud.models.spec import model_specs
 from cloud.models.thread_plan import thread_plan
 from cloud.service import Service

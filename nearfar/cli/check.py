@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from cloud.config import LISTENERS, REFLECTION, WorkerConfig, load_worker
+from cloud.config import WorkerConfig, load_worker
+from cloud.listeners.kinds import LISTENERS, REFLECTION
 from cloud.models.thread_plan import ThreadPlan, thread_plan
 from cloud.store.kinds import STORES
 from edge.capture.kinds import SOURCES

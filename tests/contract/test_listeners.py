@@ -11,8 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from cloud.config import LISTENERS
 from cloud.listeners.base import Listener
+from cloud.listeners.kinds import LISTENERS
 from cloud.service import Service
 from pipelines.errors import ConfigError
 from protos.wire.bulk import Ack

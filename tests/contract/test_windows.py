@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cloud.config import LISTENERS
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
+from cloud.listeners.kinds import LISTENERS
 from cloud.service import Service
 from edge.links.base import Connected, LinkEvent, Received
 from edge.links.kinds import LINKS
