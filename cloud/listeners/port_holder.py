@@ -15,12 +15,20 @@ def who_listens(port: int) -> str:
         return ""
     for folder in Path("/proc").glob("[0-9]*/fd"):
         with suppress(OSError):  # another user's, or it has ended
-            if any(str(each.readlink()) in wanted for each in folder.iterdir()):
+            if any(_leads_to(each) in wanted for each in folder.iterdir()):
                 command = (
                     (folder.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 )
                 return f"process {folder.parent.name} ({command.strip()[:_MOST_WORDS]})"
     return ""
+
+
+def _leads_to(descriptor: Path) -> str:
+    """Empty for one that was closed meanwhile, as the one that lists them is."""
+    try:
+        return str(descriptor.readlink())
+    except OSError:
+        return ""
 
 
 def _inodes(port: int) -> list[str]:
