@@ -12,40 +12,18 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cloud.deploy.settings import RayConfig
 from cloud.engine.settings import EngineConfig
+from cloud.listeners.kinds import GrpcListenConfig, ZmqListenConfig
 from cloud.store.kinds import SQLITE, StoreConfig
 from pipelines.blocks import Block, FilePath, MisfitError, Name, Sha256
 from pipelines.detectors.kinds import DetectorConfig
 from pipelines.document import Document
 from pipelines.errors import ConfigError
-from pipelines.listen import LISTENER_CREDENTIALS, AddressConfig, HttpConfig
-from pipelines.registry import Family, Kind
+from pipelines.listen import HttpConfig
 from pipelines.units import Duration, Size, duration, size
 
 AUTO = "auto"
 MOST_WAIT_US = 1_000_000
 Threads = Annotated[int, Field(ge=1, le=64)] | Literal["auto"]
-
-
-class ZmqListenConfig(AddressConfig):
-    """The ZeroMQ listener agents connect to."""
-
-    not_built: ClassVar[Mapping[str, str]] = {
-        "curve": LISTENER_CREDENTIALS,
-        "tokens_file": LISTENER_CREDENTIALS,
-    }
-
-
-class GrpcListenConfig(AddressConfig):
-    """The gRPC listener agents connect to; `Infer` for simple clients and `grpc.health.v1` answer there too."""
-
-    reflection: bool = Field(
-        False, description="true: clients such as grpcurl may list what there is; extra `reflection`"
-    )
-
-    not_built: ClassVar[Mapping[str, str]] = {
-        "tls": LISTENER_CREDENTIALS,
-        "tokens_file": LISTENER_CREDENTIALS,
-    }
 
 
 class ListenConfig(Block):
@@ -239,35 +217,6 @@ class WorkerConfig(Block):
                 (("engine",), "there are no engine processes: write processes: 1 or more, or leave it out")
             )
         return self
-
-
-LISTENERS = Family(
-    "listener",
-    Kind(
-        name="zmq",
-        config=ZmqListenConfig,
-        target="cloud.listeners.zmq:ZmqListener",
-        words="ZeroMQ: one port for the live and the bulk lane",
-    ),
-    Kind(
-        name="grpc",
-        config=GrpcListenConfig,
-        target="cloud.listeners.grpc:GrpcListener",
-        words="gRPC: one stream per lane, Infer for simple clients, grpc.health.v1",
-        extra="grpc",
-        needs=("grpc", "grpc_health"),
-    ),
-)
-
-
-REFLECTION = Kind(
-    name="reflection",
-    config=GrpcListenConfig,
-    target="cloud.listeners.grpc_reflection:ReflectionCalls",
-    words="lists what the gRPC listener offers, for clients without the contract",
-    extra="reflection",
-    needs=("grpc_reflection",),
-)
 
 
 def _default_url(state_dir: Path) -> str:

@@ -1,8 +1,9 @@
 """The worker without a transport: listeners open sessions on it and move bytes, it does the rest.
 
-    head ─→ admit ─→ body ─→ EDF queue ─→ decode ─→ detect ─→ reply, then record store ─→ ack after commit
+    head ─→ admit ─→ body ─→ queue* ─→ decode ─→ detect ─→ reply, then record store ─→ ack after commit
     batch ─→ unpack (own thread) ─────────────────────────────────────→ record store ─→ ack after commit
     payload ─→ part file (own thread) ────────────────────────────────→ payload store ─→ ack after commit
+    * agents share it fairly, the earliest deadline of each is next
 
 Every admitted head ends as exactly one of: result, reject, cancelled, lost with its connection.
 """
@@ -196,7 +197,8 @@ class Service:
 
     def not_ready(self) -> list[str]:
         """Why this worker should get no new work, in words; empty when it is ready."""
-        out = [f"model {name} is not loaded" for name in self.backlog.models_not_ready()]
+        missing = self.backlog.models_not_ready()
+        out = [self._hosts[name].repairs.words or f"model {name} is not loaded" for name in missing]
         if self.writer.trouble:
             out.append(self.writer.trouble)
         if self.backlog.draining:
@@ -204,6 +206,11 @@ class Service:
         else:
             out += dead(self._threads())
         return out
+
+    def degraded(self) -> list[str]:
+        """What does not work while the rest of its model does its work, in words."""
+        there = self._hosts.keys() - self.backlog.models_not_ready()
+        return sorted(words for name in there if (words := self._hosts[name].repairs.words))
 
     def broken(self) -> list[str]:
         """What only a new start of this worker mends, in words; empty when there is nothing."""

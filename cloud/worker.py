@@ -13,13 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from cloud.agents.simple_clients import SimpleClients
-from cloud.config import LISTENERS, GrpcListenConfig, WorkerConfig
+from cloud.config import WorkerConfig
 from cloud.engine.engines import Engines
 from cloud.engine.metrics import show_engines
 from cloud.engine.of_worker import engines_of, in_engines
 from cloud.keeping.keeping import Keeping
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
+from cloud.listeners.kinds import LISTENERS, GrpcListenConfig
 from cloud.models.spec import model_specs
 from cloud.models.thread_plan import thread_plan
 from cloud.service import Service
@@ -88,8 +89,11 @@ class Worker:
 
     def degraded(self) -> list[str]:
         """What does not work while others do its work, in words. From any thread, at any time."""
-        engines = self._engines
-        return [] if engines is None else engines.trouble()
+        engines, service = self._engines, self._service
+        trouble = [] if engines is None else engines.trouble()
+        return trouble or (
+            [] if service is None else service.degraded()
+        )  # an engine says why its models are missing
 
     def metrics_text(self) -> bytes:
         """As Prometheus reads it; empty before the service is made and after it has ended."""

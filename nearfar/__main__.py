@@ -1,5 +1,5 @@
 """`python -m nearfar`, the same as the `nearfar` command."""
 
-from nearfar.cli.main import main
+from nearfar.start import main
 
 main()

@@ -37,6 +37,7 @@ def as_data(table: CostTable) -> dict[str, Any]:
                 "queue_frames": model.queue_frames,
                 "queue_budget_us": BUDGET_US,
                 "advice": model.advice,
+                "left_out": model.left_out,
                 "runs": [
                     {
                         "instances": cell.instances,
@@ -72,6 +73,8 @@ def _model_lines(model: ModelCost) -> list[str]:
         f"  decided: {model.instances} × {model.threads} threads, {runs}",
         f"  {bound}; decoding is not in these figures",
     ]
+    if model.left_out:
+        lines.append(f"  there was no time to measure {model.left_out} more sizes of runs")
     if model.advice:
         lines.append(f"  {model.advice}")
     return lines

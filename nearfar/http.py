@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET6, SHUT_RDWR, socket
 from typing import Any
 
-from pipelines.errors import ConfigError, Problem
+from cloud.listeners.addresses import not_bound
 from pipelines.listen import HttpConfig
 
 log = logging.getLogger(__name__)
@@ -129,8 +129,7 @@ class HttpServer:
             server = _Ipv6Server if ":" in host else _Server
             self._server = server((host.strip("[]"), int(port)), self._handler(), seat_s=self._seat_s)
         except OSError as error:
-            why = error.strerror or str(error)
-            raise ConfigError(Problem(f"{self._wanted} cannot be bound: {why}", self._key)) from error
+            raise not_bound(self._key, self._wanted, error) from error
         self.address = f"http://{host}:{self._server.server_address[1]}"
         self._thread.start()
 

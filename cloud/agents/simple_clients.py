@@ -29,6 +29,11 @@ DEFAULT_BUDGET_US = 10_000_000
 COMMIT_WITHIN_US = 1_000_000
 """How long a result that is to be kept waits for its commit."""
 _GRACE_US = 100_000  # until what expired in the queue has said so
+_TO_DO = {
+    RejectReason.OVER_CREDIT: ": come back when one has ended, with fewer at once; per_agent.frames_in_flight of the "
+    "worker, which all clients that name no frame share, may be raised",
+    RejectReason.QUEUE_FULL: ": come back later",
+}
 NOBODY = ""
 """Whose window calls use that name no frame: no agent has this name."""
 
@@ -237,7 +242,7 @@ class SimpleClients:
         self._desk.count_reject(reason)
         return Declined(
             reason=reason,
-            text=text,
+            text=text + _TO_DO.get(reason, ""),
             retry=load is not None and _may_pass(reason),
             queue_us=0 if load is None else load.queue_us,
         )

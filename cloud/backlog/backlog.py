@@ -4,7 +4,7 @@ Methods decide under one lock, wake the one thread that can go on, and send noth
 returned, or handed to `ended`. `work` is the side of those who decode and detect.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from cloud.backlog.hall import Ended, Hall
 from cloud.backlog.jobs import DISPLACED, EXPIRED, Failed, Job, Stage
@@ -106,6 +106,16 @@ class Backlog:
         """The agent has no live connection left: its share of the windows is for the others."""
         with self._hall.lock:
             self._ledger.credit.close(agent)
+
+    @property
+    def sharers(self) -> int:
+        """Agents the windows are shared among."""
+        return len(self._ledger.credit)
+
+    @property
+    def lanes(self) -> Mapping[str, ModelLane]:
+        """Model → its frames, to be looked at and left as they are."""
+        return self._hall.lanes
 
     def window_frames(self) -> int:
         """What an agent may have in flight, of the model with the longest queue."""

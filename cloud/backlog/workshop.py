@@ -54,7 +54,7 @@ class Workshop:
             hall.ended(job, BROKE)
 
     def take(self, model: str, instance: int) -> list[Job]:
-        """Wait for the frames of the next run, most urgent first, their time not over; empty once stopped.
+        """Wait for the frames of the next run, each the next in its agent's turn, their time not over; empty once stopped.
 
         Those without a picture are still to be decoded by the caller, who then asks `begin`. EngineBrokeError: while
         somebody else worked in its place.
@@ -76,7 +76,7 @@ class Workshop:
         return Lead(jobs[0], seat, quick=0 < lane.frames.p50_us < QUICK_US)
 
     def led(self, model: str, seat: Seat, *, broke: bool) -> None:
-        """What was led is over and its instance is itself again, for what waits by now; called if its engine broke."""
+        """What was led is over and its instance is itself again, for what waits by now; called if its detector broke."""
         hall = self._hall
         with hall.lock:
             lane = hall.lanes[model]
@@ -118,7 +118,7 @@ class Workshop:
         return run
 
     def next_to_decode(self) -> Job | None:
-        """Wait for the most urgent frame of a model whose instances all work; None once stopped."""
+        """Wait for the next frame of a model whose instances all work; None once stopped."""
         found = self._wait(self._hall.decoders, self._next_for_pool)
         return found[0] if found else None
 

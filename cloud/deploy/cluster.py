@@ -16,7 +16,8 @@ from typing import Any
 from cloud.config import WorkerConfig
 from cloud.deploy import serve_options
 from cloud.deploy.exposition import together
-from pipelines.errors import ConfigError, Fatal, Problem
+from cloud.store.records import open_store
+from pipelines.errors import ConfigError, Fatal, Problem, Retryable
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,11 @@ class RayCluster:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="nearfar-ray")
 
     def join(self) -> None:
-        """Start Ray or connect to it. Raises ConfigError or Fatal, in words. Ray takes over SIGTERM: take it back."""
+        """Start Ray or connect to it. Raises ConfigError or Fatal, in words. Ray takes over SIGTERM: take it back.
+
+        The store is opened first: replicas that cannot would be started again and again before anybody hears why.
+        """
+        self._must_have_store()
         self._thread.submit(self._join).result()
 
     def deploy(self) -> None:
@@ -65,6 +70,16 @@ class RayCluster:
                 log.error("Ray did not take the application down in time")
                 return False
         return stopping.result()
+
+    def _must_have_store(self) -> None:
+        """Where it is to be reached from here: a file may be another node's, and so may we be far from the cluster."""
+        if self._address.startswith("ray://") or (self._address and self._config.store.kind == "sqlite"):
+            return
+        try:
+            open_store(self._config.store.url).close()
+        except Retryable as error:
+            words = f"{error}; nothing was deployed, since no replica could begin: mend store.url, or start the server"
+            raise Fatal(words) from error
 
     def _join(self) -> None:
         try:
@@ -138,10 +153,10 @@ class RayCluster:
             raise ConfigError(words)
 
     def _stop(self) -> bool:
-        from ray import serve  # noqa: PLC0415 - loaded by `join`
-
         if not self._joined:
             return True
+        from ray import serve  # noqa: PLC0415 - loaded by `join`
+
         self._handle = None
         try:
             serve.delete(serve_options.APPLICATION)

@@ -153,11 +153,20 @@ class Keeper:
     def _ended(self, seat: Seat, cause: str, *, ready_us: int) -> None:
         with self._changed:
             wait_us = seat.delay.after(ready_us)
+            news = (
+                ready_us > 0 or cause != seat.cause
+            )  # else it never began, once more, for the reason that was said
             seat.process, seat.cause = None, cause
             seat.due_us = self._clock_us() + wait_us
             self._changed.notify_all()
         again = f"in {wait_us / 1e6:.1f} s" if wait_us else "at once"
-        log.warning("engine %d %s; it starts again %s", seat.number, cause, again)
+        log.log(
+            logging.WARNING if news else logging.DEBUG,
+            "engine %d %s; it starts again %s",
+            seat.number,
+            cause,
+            again,
+        )
 
     def _end_all(self) -> None:
         processes = [seat.process for seat in self._seats if seat.process is not None]

@@ -8,7 +8,6 @@ returning False; one that is gone, or silent for `silent_us`, ends its session. 
 
 import contextlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import grpc
+
 from cloud.agents.simple_clients import SimpleClients
-from cloud.listeners.addresses import why_not_bound
+from cloud.listeners.addresses import bind_fault, not_bound
 from cloud.listeners.base import STOP_WITHIN_S, ServedEndpoint
 from cloud.listeners.crew import Crew
 from cloud.listeners.grpc_calls import Calls, Unknown
@@ -27,15 +28,9 @@ from cloud.listeners.grpc_methods import SimpleMethods
 from cloud.listeners.grpc_peer import GrpcPeer, Transmit
 from cloud.listeners.hearing import hear
 from cloud.threads import dead, left_after
-from pipelines.errors import ConfigError
 from protos.endpoint import Session
 from protos.wire import envelope
 from protos.wire.session import Lane
-
-os.environ.setdefault(
-    "GRPC_VERBOSITY", "NONE"
-)  # read when grpc loads: what goes wrong is told in our own words
-import grpc
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +38,8 @@ _SPARE_THREADS = 16  # for health checks, and for saying no to one peer too many
 _LOOK_EVERY_S = 0.1
 _HANDSHAKE_MS = 5000
 _IDLE_CONNECTION_MS = 60_000
-_STREAMS_PER_CONNECTION = 16
+_STREAMS_PER_CONNECTION = 16  # of agents; calls and streams together may be
+_CALLS_PER_CONNECTION = 1024  # as their clients are told: what they call beyond waits with them
 _GRACE_S = 0.5  # for replies under way
 
 
@@ -112,7 +108,9 @@ class GrpcListener:
                 ("grpc.so_reuseport", 0),  # else two workers on one port would share its agents in silence
                 ("grpc.max_receive_message_length", self._max_message_bytes + envelope.OVERHEAD_BYTES),
                 ("grpc.max_send_message_length", -1),
-                ("grpc.max_concurrent_streams", _STREAMS_PER_CONNECTION),
+                ("grpc.max_concurrent_streams", _CALLS_PER_CONNECTION),
+                # else gRPC also counts calls that have ended, and resets new ones with no reason and no count
+                ("grpc.http.overload_protection", 0),
                 ("grpc.max_allowed_incoming_connections", self._max_peers + _SPARE_THREADS),
                 ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
                 ("grpc.max_connection_idle_ms", _IDLE_CONNECTION_MS),
@@ -120,12 +118,15 @@ class GrpcListener:
         )
         host, _, wanted = self._wanted.rpartition(":")
         try:
+            if (
+                fault := bind_fault(host, int(wanted))
+            ) is not None:  # gRPC says it to the terminal, and not to us
+                raise fault
             port = server.add_insecure_port(self._wanted)
-        except RuntimeError as error:
+        except (OSError, RuntimeError) as error:
             self._pool.shutdown()
-            raise ConfigError(
-                f"listen.grpc.address {self._wanted}: {why_not_bound(host, int(wanted))}"
-            ) from error
+            why = error if isinstance(error, OSError) else OSError("gRPC could not bind it")
+            raise not_bound("listen.grpc.address", self._wanted, why) from error
         self._server = server
         self._bound = f"grpc://{host}:{port}"
         server.start()
@@ -171,15 +172,16 @@ class GrpcListener:
         self, lane: Lane, requests: Iterator[bytes], context: grpc.ServicerContext, transmit: Transmit
     ) -> None:
         """One stream, on a thread of gRPC's pool, which sends; others read."""
-        peer = GrpcPeer(max_queued=self._max_queued, transmit=transmit, cancel=context.cancel)
+        peer = GrpcPeer(
+            max_queued=self._max_queued, transmit=transmit, cancel=context.cancel, connection=context.peer()
+        )
         with self._lock:
-            full = len(self._peers) >= self._max_peers
-            if not full:
+            no_place = self._no_place(peer.connection)
+            if not no_place:
                 self._peers.add(peer)
-        if full:
+        if no_place:
             self._refuse()
-            words = f"this worker serves {self._max_peers} streams and has no place for one more"
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, words)
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, no_place)
         peer.heard_us = self._clock_us()
         if not context.add_callback(peer.end):
             peer.end()
@@ -190,6 +192,14 @@ class GrpcListener:
                 grpc.StatusCode.RESOURCE_EXHAUSTED, "this worker has no thread left to read a stream"
             )
         peer.pump()
+
+    def _no_place(self, connection: str) -> str:
+        """Under the lock: why one more stream is not served, in words; empty when it is."""
+        if len(self._peers) >= self._max_peers:
+            return f"this worker serves {self._max_peers} streams and has no place for one more"
+        if sum(peer.connection == connection for peer in self._peers) >= _STREAMS_PER_CONNECTION:
+            return f"one connection has {_STREAMS_PER_CONNECTION} streams at most; open another one"
+        return ""
 
     def _begin(self, lane: Lane, peer: GrpcPeer, requests: Iterator[bytes]) -> None:
         try:

@@ -16,9 +16,8 @@ from protos.wire import envelope
 HEALTH = str(health.SERVICE_NAME)
 MOST_WATCHERS = 8  # each holds a thread of the server's pool
 MOST_CHECKS = 256  # at a time; each takes no time once its request has come
-_REQUEST_WITHIN_US = (
-    2_000_000  # of a few bytes: who watches over a worker must not find its places taken by strangers
-)
+_REQUEST_WITHIN_US = 2_000_000
+"""For the few bytes of a request: who watches over a worker must not find its places taken by strangers."""
 
 
 class HealthCalls:

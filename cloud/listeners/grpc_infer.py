@@ -66,7 +66,7 @@ class InferCalls:
                 answer = self._ask(self._single.take(requests, context, none=b""), context)
             else:
                 self._refused()
-                text = f"{MOST_CALLS} simple calls wait already; come back, or be an agent"
+                text = f"{MOST_CALLS} simple calls wait already: come back later, with fewer at once, or be an agent"
                 answer = Declined(reason=RejectReason.QUEUE_FULL, text=text, retry=True)
         if isinstance(answer, Declined):
             _abort(context, answer)

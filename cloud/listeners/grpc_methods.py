@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from cloud.agents.simple_clients import SimpleClients
-from cloud.config import REFLECTION
 from cloud.listeners.grpc_health import HEALTH
 from cloud.listeners.grpc_infer import InferCalls
+from cloud.listeners.kinds import REFLECTION
 from protos.wire import envelope
 
 

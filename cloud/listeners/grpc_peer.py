@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from protos.bell import Bell
 from protos.wire import envelope
 from protos.wire.messages import ToAgent
 
@@ -17,18 +18,19 @@ Transmit = Callable[[bytes | None], None]
 
 
 class GrpcPeer:
-    """`heard_us` is when something last arrived."""
+    """`heard_us` is when something last arrived; `connection` names the one its stream is on."""
 
-    def __init__(self, *, max_queued: int, transmit: Transmit, cancel: Callable[[], object]) -> None:
+    def __init__(
+        self, *, max_queued: int, transmit: Transmit, cancel: Callable[[], object], connection: str
+    ) -> None:
         self.heard_us = 0
+        self.connection = connection
         self._max_queued = max_queued
         self._transmit = transmit
         self._cancel = cancel
         self._queue: deque[bytes] = deque()
         self._lock = threading.Lock()
-        self._bell = threading.Lock()
-        self._bell.acquire()
-        self._waits = False
+        self._bell = Bell()
         self._sending = False
         self._gone = False
         self._closing = False
@@ -43,7 +45,7 @@ class GrpcPeer:
                 return False
             self._queue.append(data)
             if threading.get_ident() not in self._serving:
-                self._ring()
+                self._bell.ring()
         return True
 
     def serving(self) -> None:
@@ -63,20 +65,21 @@ class GrpcPeer:
                 data = None if self._sending or self._gone or not self._queue else self._queue.popleft()
                 self._sending = self._sending or data is not None
                 over = self._gone or (self._closing and not self._queue and not self._sending)
-                self._waits = data is None and not over
+                if data is None and not over:
+                    self._bell.expect()
             if data is not None:
                 self._send(data)
             elif over:
                 break
             else:
-                self._bell.acquire()
+                self._bell.wait()
         self._transmit(None)
 
     def close(self) -> None:
         """End the stream after what is queued."""
         with self._lock:
             self._closing = True
-            self._ring()
+            self._bell.ring()
 
     def cancel(self) -> None:
         """End the stream now, whether or not anybody takes what is queued."""
@@ -87,7 +90,7 @@ class GrpcPeer:
         with self._lock:
             self._gone = True
             self._queue.clear()
-            self._ring()
+            self._bell.ring()
 
     def _next_to_send(self) -> bytes | None:
         with self._lock:
@@ -104,10 +107,4 @@ class GrpcPeer:
             with self._lock:
                 self._sending = False
                 if self._queue or self._closing or self._gone:
-                    self._ring()
-
-    def _ring(self) -> None:
-        """Under the lock."""
-        if self._waits:
-            self._waits = False
-            self._bell.release()
+                    self._bell.ring()

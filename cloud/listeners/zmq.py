@@ -17,12 +17,13 @@ from collections.abc import Callable, Sequence
 
 import zmq
 
+from cloud.listeners.addresses import not_bound
 from cloud.listeners.base import STOP_WITHIN_S
 from cloud.listeners.crew import Crew
 from cloud.listeners.zmq_peer import ZmqPeer
 from cloud.listeners.zmq_router import has_message, new_router, take_message
 from cloud.threads import dead, left_after
-from pipelines.errors import ConfigError, NearfarError, Rejected
+from pipelines.errors import NearfarError, Rejected
 from protos.endpoint import Endpoint, Run
 from protos.wire.live import Buffer
 from protos.wire.multipart import Parts, messages_to_worker
@@ -92,7 +93,9 @@ class ZmqListener:
         except zmq.ZMQError as error:
             router.close(0)
             self._context.term()
-            raise ConfigError(f"listen.zmq.address {self._wanted}: {error.strerror or error}") from error
+            raise not_bound(
+                "listen.zmq.address", self._wanted, OSError(error.errno, error.strerror)
+            ) from error
         self._router = router
         self._bound = router.get_string(zmq.LAST_ENDPOINT)
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

@@ -1,7 +1,8 @@
 """What the models of a worker cost on this machine, measured, and what follows from it. Nothing is served.
 
-Every size of a batch is run on one instance, on two side by side, and so on up to all: what several instances gain is
-seen only when they run at once. Pictures are empty, and decoding comes on top.
+Every size of a batch is run on one instance, on two side by side, on four, up to all: what several instances gain is
+seen only when they run at once. What the file says is run first; once `MEASURE_US` are over nothing more is begun, so
+that many instances and slow ones end, too. Pictures are empty, and decoding comes on top.
 """
 
 import threading
@@ -22,6 +23,8 @@ from pipelines.frame import Picture
 
 BUDGET_US = 100_000
 """What the bound of the queue is reckoned for."""
+MEASURE_US = 60_000_000
+"""For all models together, after they are loaded."""
 WORTH_PERCENT = 10
 _LEAST_RUNS = 5
 _CELL_US = 400_000
@@ -42,7 +45,8 @@ class Cell:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCost:
     """`batch` is what the worker would run with, `queue_frames` how many may wait for a budget of `BUDGET_US` while all
-    instances work. `advice`: in words, what would carry clearly more; empty if nothing does."""
+    instances work. `advice`: in words, what would carry clearly more; empty if nothing does. `left_out`: sizes of
+    runs there was no time for."""
 
     name: str
     detector: str
@@ -52,6 +56,7 @@ class ModelCost:
     cells: Sequence[Cell]
     queue_frames: int
     advice: str
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,28 +68,62 @@ class CostTable:
     processes: int = 0
 
 
-def measure(config: WorkerConfig, *, clock_us: Callable[[], int]) -> CostTable:
-    """Build every model, one after the other. Raises what building and warming up raise."""
+def measure(
+    config: WorkerConfig, *, clock_us: Callable[[], int], doing: Callable[[str], None] = lambda _: None
+) -> CostTable:
+    """Build every model, one after the other. `doing` is told what is done, in words. Raises what building and warming up
+    raise."""
     plan = thread_plan(config)
     each = max(1, config.processes)
+    specs = [replace(spec, instances=spec.instances * each) for spec in model_specs(config, plan)]
+    share_us = MEASURE_US // len(specs)
     costs = [
-        _cost(replace(spec, instances=spec.instances * each), plan.threads[spec.name], each, clock_us)
-        for spec in model_specs(config, plan)
+        _cost(
+            spec,
+            threads=plan.threads[spec.name],
+            processes=each,
+            within_us=share_us,
+            clock_us=clock_us,
+            doing=doing,
+        )
+        for spec in specs
     ]
     return CostTable(plan=plan, models=costs, processes=config.processes)
 
 
-def _cost(spec: ModelSpec, threads: int, processes: int, clock_us: Callable[[], int]) -> ModelCost:
-    detectors = [checked(spec) for _ in range(spec.instances)]
+def _cost(
+    spec: ModelSpec,
+    *,
+    threads: int,
+    processes: int,
+    within_us: int,
+    clock_us: Callable[[], int],
+    doing: Callable[[str], None],
+) -> ModelCost:
+    detectors = []
+    for number in range(1, spec.instances + 1):
+        doing(f"model {spec.name}: loading instance {number} of {spec.instances}")
+        detectors.append(checked(spec))
     most = detectors[0].max_batch if isinstance(detectors[0], BatchDetector) else 1
     tried = max(spec.batch.max, min(most, _MOST_TRIED))
-    for detector in detectors:
-        warm_up(detector, model=spec.name, runs=max(1, spec.warm_up), most=tried, clock_us=clock_us)
-    cells = [
-        _cell(detectors[:count], size, clock_us)
-        for count in range(1, spec.instances + 1)
-        for size in sizes(tried)
+    for number, detector in enumerate(detectors, 1):
+        doing(f"model {spec.name}: warming up instance {number} of {spec.instances}")
+        most_here = tried if number == 1 else spec.batch.max  # one shows that it can
+        warm_up(detector, model=spec.name, runs=max(1, spec.warm_up), most=most_here, clock_us=clock_us)
+    wanted = [
+        (count, size) for count in sizes(spec.instances) for size in sorted({*sizes(tried), spec.batch.max})
     ]
+    wanted.sort(key=lambda cell: (cell[0] != spec.instances or cell[1] > spec.batch.max, cell))
+    cells: list[Cell] = []
+    until_us = clock_us() + within_us
+    for count, size in wanted:
+        said = (count, size) == (spec.instances, spec.batch.max)
+        left_us = until_us - clock_us()
+        if left_us <= 0 and not said:
+            continue
+        doing(f"model {spec.name}: {count} × {size} a run, {len(cells) + 1} of {len(wanted)}")
+        cells.append(_cell(detectors[:count], size, clock_us, within_us=min(_CELL_US, max(0, left_us))))
+    cells.sort(key=lambda cell: (cell.instances, cell.batch))
     return ModelCost(
         name=spec.name,
         detector=detectors[0].name,
@@ -94,10 +133,12 @@ def _cost(spec: ModelSpec, threads: int, processes: int, clock_us: Callable[[], 
         cells=cells,
         queue_frames=queue_bound(cells, spec.batch, instances=spec.instances),
         advice=advice(cells, spec.batch, instances=spec.instances, processes=processes),
+        left_out=len(wanted) - len(cells),
     )
 
 
-def _cell(detectors: Sequence[Detector], batch: int, clock_us: Callable[[], int]) -> Cell:
+def _cell(detectors: Sequence[Detector], batch: int, clock_us: Callable[[], int], *, within_us: int) -> Cell:
+    """At least `_LEAST_RUNS` runs of each, fewer where they take far longer than `within_us`."""
     took = Recent(_RUNS_KEPT)
     lock = threading.Lock()
     failed: list[BaseException] = []
@@ -106,7 +147,7 @@ def _cell(detectors: Sequence[Detector], batch: int, clock_us: Callable[[], int]
     def work(detector: Detector, picture: Picture) -> None:
         done = 0
         try:
-            while done < _LEAST_RUNS or clock_us() - began_us < _CELL_US:
+            while clock_us() - began_us < within_us or done < (_LEAST_RUNS if within_us == _CELL_US else 1):
                 started_us = clock_us()
                 _run(detector, picture, batch)
                 run_us = clock_us() - started_us

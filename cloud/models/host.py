@@ -1,6 +1,6 @@
 """The models of a worker: each with its instances, one thread an instance, which decodes and runs its frames.
 
-A run that fails is answered as failed and hurts no other frame; an instance whose engine broke is built anew
+A run that fails is answered as failed and hurts no other frame; an instance whose detector broke is built anew
 while the rest go on. A model rebuilt from another file than the one announced at Hello is not used.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from cloud.backlog.jobs import Failed, Job
 from cloud.backlog.lead import EngineBrokeError, Lead
 from cloud.backlog.workshop import Decoded, Workshop
+from cloud.models.repairs import Repairs
 from cloud.models.runs import run_pictures
 from cloud.models.spec import ModelSpec
 from cloud.models.warm_up import checked, warm_up
@@ -20,9 +21,6 @@ from pipelines.frame import Picture
 from protos.wire.session import ModelInfo, RejectReason
 
 log = logging.getLogger(__name__)
-
-_REBUILD_S = 0.2
-_REBUILD_MAX_S = 5.0
 
 
 class ModelHost:
@@ -45,6 +43,7 @@ class ModelHost:
         self._metrics = metrics
         self._max_detections = max_detections
         self._clock_us = clock_us
+        self.repairs = Repairs(spec.name, instances=spec.instances)
         self._stop = threading.Event()
         self._build_us = 0  # what the first build took, or the latest one anew
         self._detectors: list[Detector] = []  # by instance
@@ -118,13 +117,13 @@ class ModelHost:
                 self._unforeseen(jobs, instance, error)
             if broke:
                 self._work.broke(self._spec.name, back_us=self._build_us)
-                rebuilt = self._rebuild()
+                rebuilt = self._rebuild(instance)
                 if rebuilt is None:
                     return
                 self._detectors[instance] = rebuilt
 
     def _serve(self, jobs: list[Job], instance: int) -> bool:
-        """Decode those that nobody has, and run them; True if the engine broke."""
+        """Decode those that nobody has, and run them; True if the detector broke."""
         run = self._begin(jobs, instance)
         return bool(run) and self._detect(run, instance, self._detectors[instance])
 
@@ -154,7 +153,7 @@ class ModelHost:
         return self._work.begin(jobs, instance, decoded)
 
     def _detect(self, jobs: list[Job], instance: int, detector: Detector) -> bool:
-        """Run them and hand their end over; True if the engine broke."""
+        """Run them and hand their end over; True if the detector broke."""
         pictures = [job.picture for job in jobs if job.picture is not None]
         assert len(pictures) == len(jobs), "a decoded job has a picture"  # noqa: S101 - an invariant of the backlog
         done = run_pictures(detector, pictures, max_detections=self._max_detections, clock_us=self._clock_us)
@@ -166,18 +165,16 @@ class ModelHost:
         self._work.detected(jobs, instance, done.outcomes, run_us=done.run_us, sound=done.sound)
         return done.broke
 
-    def _rebuild(self) -> Detector | None:
-        """A new instance, however long it takes; None once stopped."""
+    def _rebuild(self, instance: int) -> Detector | None:
+        """It, made anew, however long that takes; None once stopped."""
         wait_s, begun_us = 0.0, self._clock_us()
         while not self._stop.wait(wait_s):
             try:
                 detector = self._build()
             except Exception as error:  # noqa: BLE001 - tried again until it works
-                wait_s = min(max(_REBUILD_S, 2 * wait_s), _REBUILD_MAX_S)
-                log.warning(
-                    "model %s cannot be rebuilt, next try in %.1f s: %s", self._spec.name, wait_s, error
-                )
+                wait_s = self.repairs.failed(instance, error)
             else:
+                self.repairs.mended(instance)
                 self._build_us = self._clock_us() - begun_us
                 self._metrics.model_restarts.labels(self._spec.name).inc()
                 return detector

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from edge.links.head_start import HeadStart
 from edge.links.lane import ATTEMPT_WITHIN_US
+from protos.bell import Bell
 from protos.wire import envelope
 from protos.wire.live import Buffer, FrameBody, FrameHead, Result
 from protos.wire.messages import ToWorker
@@ -58,8 +59,7 @@ class Listener(Protocol):
 class Outgoing(Iterator[bytes]):
     """Messages on their way to gRPC's sending thread: packed there, one copy, when it asks for the next.
 
-    That thread, the only one that takes, waits behind a bell that is rung once for each time it waits: a condition
-    would make a lock for each.
+    That thread, the only one that takes, waits behind a bell.
     """
 
     def __init__(self) -> None:
@@ -67,9 +67,7 @@ class Outgoing(Iterator[bytes]):
         self.head_start = HeadStart()
         self._queue: deque[ToWorker] = deque()
         self._lock = threading.Lock()
-        self._bell = threading.Lock()
-        self._bell.acquire()
-        self._waits = False
+        self._bell = Bell()
         self._ended = False
 
     def put(self, messages: tuple[ToWorker, ...], *, most: int) -> bool:
@@ -78,7 +76,7 @@ class Outgoing(Iterator[bytes]):
             if self._ended or len(self._queue) + len(messages) > most:
                 return False
             self._queue.extend(messages)
-            self._ring()
+            self._bell.ring()
         return True
 
     def end(self, *, at_once: bool) -> list[ToWorker]:
@@ -88,14 +86,8 @@ class Outgoing(Iterator[bytes]):
             left = list(self._queue) if at_once else []
             if at_once:
                 self._queue.clear()
-            self._ring()
+            self._bell.ring()
         return left
-
-    def _ring(self) -> None:
-        """Under the lock."""
-        if self._waits:
-            self._waits = False
-            self._bell.release()
 
     def __next__(self) -> bytes:
         while True:
@@ -106,8 +98,8 @@ class Outgoing(Iterator[bytes]):
                     break
                 if self._ended:
                     raise StopIteration
-                self._waits = True
-            self._bell.acquire()
+                self._bell.expect()
+            self._bell.wait()
         if body is not None and isinstance(message, FrameHead):
             data = envelope.pack_frame(message, body)
         else:

@@ -69,7 +69,9 @@ class FarWay:
         self._free_us = 0.0  # when what was sent should have crossed
 
     def __repr__(self) -> str:
-        return f"<FarWay {self.name} {len(self.flights)} under way, {self.breaker!r}>"
+        return (
+            f"<FarWay {self.name} {len(self.flights)} of {self._credit.frames} under way, {self.breaker!r}>"
+        )
 
     # -- what may be sent ---------------------------------------------------------------------------------
 

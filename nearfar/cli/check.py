@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from cloud.config import LISTENERS, REFLECTION, WorkerConfig, load_worker
+from cloud.config import WorkerConfig, load_worker
+from cloud.listeners.kinds import LISTENERS, REFLECTION
 from cloud.models.thread_plan import ThreadPlan, thread_plan
 from cloud.store.kinds import STORES
 from edge.capture.kinds import SOURCES
@@ -15,6 +16,7 @@ from edge.links.kinds import LINKS, LinkConfig
 from edge.sinks.kinds import SINKS
 from nearfar.agent_page import need_metrics
 from nearfar.cli import options
+from nearfar.cli.batch_check import must_take_batches
 from nearfar.cli.file_kind import kind_of
 from nearfar.paths import shown
 from pipelines.codecs.kinds import CODECS
@@ -35,7 +37,8 @@ def command(file: Path, overrides: tuple[str, ...]) -> None:
     """Check FILE, a pipeline or a worker (told apart by what it holds).
 
     Prints what it will do and exits 0, or every problem with its line and exits 2. Starts nothing, loads no
-    model; files it names must exist and the extras it needs must be installed.
+    model; files it names must exist and the extras it needs must be installed. Of a model that is to run batches it
+    reads what the file declares.
     """
     kind = kind_of(Document.read(file).data)
     if kind == "pipeline":
@@ -46,6 +49,7 @@ def command(file: Path, overrides: tuple[str, ...]) -> None:
     elif kind == "worker":
         worker = load_worker(file, overrides)
         _need_extras(_worker_kinds(worker), file)
+        must_take_batches(worker, file)
         plan = thread_plan(worker)
         lines, said = _worker_lines(worker, plan), [plan.warning] if plan.warning else []
     else:

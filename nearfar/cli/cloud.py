@@ -96,8 +96,11 @@ def _explain(worker: Path | None, overrides: tuple[str, ...], *, as_json: bool) 
     from cloud.config import load_worker  # noqa: PLC0415 - as above
     from cloud.models.cost_table import measure  # noqa: PLC0415
     from nearfar.cost_words import as_data, as_text  # noqa: PLC0415
+    from nearfar.progress import Progress  # noqa: PLC0415
     from pipelines import runtime  # noqa: PLC0415
 
     runtime.tune()
-    table = measure(load_worker(worker, overrides), clock_us=runtime.monotonic_us)
+    progress = Progress(clock_us=runtime.monotonic_us)
+    table = measure(load_worker(worker, overrides), clock_us=runtime.monotonic_us, doing=progress.doing)
+    progress.over()
     click.echo(json.dumps(as_data(table), indent=2) if as_json else as_text(table))

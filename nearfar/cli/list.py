@@ -2,8 +2,8 @@
 
 import click
 
-from cloud.config import LISTENERS
 from cloud.deploy.kinds import DEPLOYMENTS
+from cloud.listeners.kinds import LISTENERS
 from cloud.store.kinds import STORES
 from edge.blocks import POLICIES
 from edge.capture.kinds import SOURCES

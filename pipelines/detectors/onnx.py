@@ -139,19 +139,14 @@ class OnnxModel:
         """Pictures it takes in one run: 1 if the file fixes the first dimension of its input at that, else any
         number; a file that declares more than 1 and runs with 1 has only kept the shape of the example it was
         exported with."""
-        dims = self.signature.inputs[0].dims
-        return 1 if dims is not None and dims[0] == 1 else MOST_PICTURES
+        return 1 if self.signature.one_at_a_time else MOST_PICTURES
 
     @property
     def batch_limit(self) -> str:
         """Why there are no more, in words."""
         if self.max_batch > 1:
             return f"{MOST_PICTURES} are the most"
-        port = self.signature.inputs[0]
-        return (
-            f"{self.path} takes {port}: its first dimension, the batch, is fixed at {(port.dims or (1,))[0]}: export it "
-            "with a dynamic batch"
-        )
+        return f"{self.path} {self.signature.batch_words}"
 
     def frozen_words(self, size: tuple[int, int]) -> str:
         """For a file that only runs at the size it declares."""

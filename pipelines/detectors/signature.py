@@ -68,6 +68,17 @@ class Signature:
             return None
         return dims[3], dims[2]
 
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether the first dimension of its input, the batch, is fixed at 1."""
+        dims = self.inputs[0].dims if self.inputs else None
+        return dims is not None and dims[:1] == (1,)
+
+    @property
+    def batch_words(self) -> str:
+        """The same for a person who wanted more."""
+        return f"takes {self.inputs[0]}: its first dimension, the batch, is fixed at 1: export it with a dynamic batch"
+
     def seen(self, shapes: Mapping[str, tuple[int, ...]]) -> "Signature":
         """The same with the sizes of outputs as a run gave them."""
         outputs = tuple(replace(p, dims=shapes.get(p.name, p.dims)) for p in self.outputs)

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from cloud.config import LISTENERS
 from cloud.limits import ServiceLimits
+from cloud.listeners.kinds import LISTENERS
 from cloud.models.spec import ModelSpec
 from cloud.service import Service
 from cloud.store.records import open_store

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cloud.config import LISTENERS
+from cloud.listeners.kinds import LISTENERS
 from pipelines.codecs.jpeg import JpegCodec
 from pipelines.detectors.base import CancelToken
 from pipelines.frame import Picture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cloud.config import LISTENERS
+from cloud.listeners.kinds import LISTENERS
 from cloud.service import Service
 from edge.links.base import Connected, Link, LinkEvent, Received, Sent
 from edge.links.kinds import LINKS

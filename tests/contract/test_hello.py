@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cloud.config import LISTENERS
 from cloud.listeners.base import Listener
+from cloud.listeners.kinds import LISTENERS
 from edge.config import FarConfig
 from edge.links.base import Connected, LinkEvent, Refused
 from edge.links.kinds import LINKS

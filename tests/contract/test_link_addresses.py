@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
-from cloud.config import LISTENERS
+from cloud.listeners.kinds import LISTENERS
 from edge.links.base import Connected, Link, LinkEvent
 from edge.links.kinds import LINKS
 from pipelines.runtime import monotonic_us

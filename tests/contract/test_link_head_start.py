@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cloud.config import LISTENERS
+from cloud.listeners.kinds import LISTENERS
 from edge.links.base import Connected, Received, Sent
 from pipelines.runtime import monotonic_us
 from protos.wire import envelope, multipart

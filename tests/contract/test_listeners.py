@@ -1,5 +1,6 @@
 """What every listener promises the service and its agents, whatever carries the messages: over ZeroMQ and gRPC."""
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,8 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from cloud.config import LISTENERS
 from cloud.listeners.base import Listener
+from cloud.listeners.kinds import LISTENERS
 from cloud.service import Service
 from pipelines.errors import ConfigError
 from protos.wire.bulk import Ack
@@ -208,8 +209,14 @@ def test_an_address_in_use_is_named_with_the_systems_words(kind: str) -> None:
     with listener_on(kind, endpoint) as listener:
         taken = f"127.0.0.1:{port_of(listener.address)}"
         second: Listener = LISTENERS[kind].resolve()(endpoint, address=taken, clock_us=clock_us)
-        with pytest.raises(ConfigError, match=rf"listen\.{kind}\.address.*in use"):
+        with pytest.raises(ConfigError) as caught:
             second.start()
+        (problem,) = caught.value.problems
+        assert problem.path == f"listen.{kind}.address"
+        words = f"{taken} cannot be bound: Address already in use by process {os.getpid()} ("
+        assert str(problem).count("already in use") == 1
+        assert words in str(problem)
+        assert str(problem).endswith("; end that, or write another port")
         second.stop()
 
 

@@ -12,7 +12,7 @@ import grpc
 import pytest
 import zmq
 
-from cloud.config import LISTENERS
+from cloud.listeners.kinds import LISTENERS
 from edge.links.base import Connected, Sent
 from edge.links.kinds import LINKS
 from pipelines.runtime import monotonic_us

@@ -29,8 +29,6 @@ from tests.support.eventually import eventually
 from tests.support.rigs import Rig
 from tests.support.workers import GatedDetector, service
 
-BACK_WITHIN_S = 3.0
-TOLD_WITHIN_S = 0.05
 CREDIT = ServiceLimits(frames_in_flight=1000)
 
 
@@ -86,41 +84,44 @@ def engine_rig(folder: Path, *, processes: int = 1, **options: Any) -> Iterator[
 
 def pid_of_running(r: EngineRig) -> int:
     """Of the engine that works: instance n of the only model is in engine n."""
-    busy = [job for lane in r.service.backlog._hall.lanes.values() for job in lane.taken]
+    busy = [job for lane in r.service.backlog.lanes.values() for job in lane.taken]
     return r.engines.pids()[busy[0]]
 
 
 def test_a_frame_in_an_engine_that_is_killed_is_rejected_at_once_and_the_engine_is_back(tmp_path: Path):
     """F06"""
     with engine_rig(tmp_path) as r:
-        times, causes = [], []
+        away, causes = [], []
         for seq in range(1, 6):
             eventually(r.ready, 60.0)
             r.does(seq, LOOP)
             eventually(r.runs, what="a run")
-            begun_s = time.monotonic()
             os.kill(r.engines.pids()[0], signal.SIGKILL)
             end = r.ends(seq)
-            times.append(time.monotonic() - begun_s)
+            away.append(not r.ready())
             assert isinstance(end, Reject)
             assert end.reason is RejectReason.FAILED
             causes.append(end.text)
         assert any("engine 0 was killed (SIGKILL)" in cause for cause in causes)
-        assert sorted(times)[len(times) // 2] < TOLD_WITHIN_S
+        assert sum(away) >= 3, "told long before the engine was back"
         eventually(r.ready, 60.0)
         r.does(9, WELL)
         assert isinstance(r.ends(9), Result)
 
 
 def test_the_first_crash_costs_no_waiting(tmp_path: Path):
-    begun_s = time.monotonic()
     with engine_rig(tmp_path) as r:
-        start_s = time.monotonic() - begun_s  # on this machine, as busy as it is now
         os.kill(r.engines.pids()[0], signal.SIGKILL)
-        begun_s = time.monotonic()
         eventually(lambda: not r.ready(), what="it is seen")
-        eventually(r.ready, 60.0)
-        assert time.monotonic() - begun_s < max(BACK_WITHIN_S, 3 * start_s)
+        said: set[str] = set()
+
+        def back() -> bool:
+            said.update(state.words for state in r.engines.states())
+            return r.ready()
+
+        eventually(back, 60.0)
+        assert any("starting" in words for words in said)
+        assert [words for words in said if "starts again in" in words] == []
 
 
 def test_while_one_engine_is_started_again_the_other_answers_and_every_frame_ends(tmp_path: Path):

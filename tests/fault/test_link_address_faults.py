@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cloud.config import LISTENERS
+from cloud.listeners.kinds import LISTENERS
 from edge.agent import Agent
 from edge.config import load_pipeline
 from edge.links.kinds import LINKS

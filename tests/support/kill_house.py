@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from cloud.config import LISTENERS
+from cloud.listeners.kinds import LISTENERS
 from edge.links.base import Connected, Disconnected, Link, LinkEvent, Received, Sent
 from edge.links.kinds import LINKS
 from edge.outbox.payload_uplink import Message

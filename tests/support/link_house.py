@@ -9,8 +9,8 @@ from typing import Protocol, TypeVar
 
 from zmq.utils import garbage
 
-from cloud.config import LISTENERS
 from cloud.listeners.base import Listener
+from cloud.listeners.kinds import LISTENERS
 from edge.links.base import Connected, Link, LinkEvent, Received, Sent
 from edge.links.kinds import LINKS
 from edge.links.memory import MemoryLink

@@ -113,6 +113,7 @@ class RayHouse:
         least: int = 2,
         ray: str = "cpus: 0.1",
         cluster: "Cluster | None" = None,
+        processes: int = 0,
     ) -> None:
         self.root, self.url = root, url
         self._ray = ray
@@ -123,6 +124,7 @@ class RayHouse:
         self.pid = 0
         self.write(least=least, most=most)
         options = [] if cluster is None else ["--ray-address", cluster.address]
+        options += ["--processes", str(processes)] if processes else []
         command = [sys.executable, "-m", "nearfar", "cloud", str(self.path), "--deploy", "ray", *options]
         script = f"{shlex.join(command)} >{self._out} 2>{self.log} & echo $!"
         self.environment = environment() if cluster is None else cluster.environment

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from cloud.config import LISTENERS
+from cloud.listeners.kinds import LISTENERS
 from cloud.store.records import open_store
 from pipelines.codecs.jpeg import JpegCodec
 from pipelines.frame import Encoding

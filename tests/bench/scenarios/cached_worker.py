@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cloud.config import LISTENERS
 from cloud.listeners.base import Listener
+from cloud.listeners.kinds import LISTENERS
 from cloud.models.spec import ModelSpec
 from cloud.service import Service
 from cloud.store.records import open_store

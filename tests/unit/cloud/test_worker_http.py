@@ -78,7 +78,7 @@ def test_an_address_in_use_is_named_with_its_key(site: Site) -> None:
     taken = site.server.address.removeprefix("http://")
     second = HttpServer(address=taken, not_ready=list, metrics=bytes, key="listen.http.address")
     with pytest.raises(
-        ConfigError, match=r"listen\.http\.address: .* cannot be bound: Address already in use"
+        ConfigError, match=r"listen\.http\.address: .* cannot be bound: Address already in use by process"
     ):
         second.start()
 

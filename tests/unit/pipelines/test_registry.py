@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-import cloud.config
 import cloud.deploy.kinds
+import cloud.listeners.kinds
 import cloud.store.kinds
 import edge.blocks
 import edge.capture.kinds
@@ -41,7 +41,7 @@ FAMILIES = {
         edge.links.kinds.LINKS,
         edge.blocks.POLICIES,
     ),
-    "cloud": (cloud.config.LISTENERS, cloud.store.kinds.STORES, cloud.deploy.kinds.DEPLOYMENTS),
+    "cloud": (cloud.listeners.kinds.LISTENERS, cloud.store.kinds.STORES, cloud.deploy.kinds.DEPLOYMENTS),
 }
 KINDS = [(floor, kind) for floor, families in FAMILIES.items() for family in families for kind in family]
 

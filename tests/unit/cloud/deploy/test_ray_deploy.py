@@ -1,6 +1,7 @@
 """What is decided about a worker on Ray without a Ray: its file, its refusals, its scaling, its metrics."""
 
 import socket
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from cloud.deploy.kinds import DEPLOYMENTS
 from cloud.deploy.scaling import BUSY, ByBusyness
 from cloud.telemetry.metrics import WorkerMetrics
 from nearfar.cli.main import nearfar
-from pipelines.errors import ConfigError
+from pipelines.errors import ConfigError, Fatal
 from pipelines.registry import Kind
 
 WORKER = """\
@@ -252,3 +253,12 @@ def test_the_counts_of_all_replicas_stand_on_one_page_prometheus_reads() -> None
     assert together({}) == ""
     assert together(pages).count("# HELP nearfar_worker_frames_total") == 1
     assert {s.labels["store_id"] for s in families["nearfar_worker_info"].samples} == {'a "quoted" one'}
+
+
+def test_a_store_that_is_not_there_is_said_before_any_ray_is_started(path: Path) -> None:
+    """Nobody listens at port 9 of this machine."""
+    config = worker(path, "store.url='postgresql+psycopg://someone:secret@127.0.0.1:9/records'")
+    with pytest.raises(Fatal, match=r"127\.0\.0\.1:9.*nothing was deployed") as caught:
+        RayCluster(config, worker=path, overrides=()).join()
+    assert "secret" not in str(caught.value)
+    assert "ray" not in sys.modules

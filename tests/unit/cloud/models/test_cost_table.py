@@ -134,3 +134,25 @@ def test_batches_of_a_file_that_takes_one_picture_are_refused_at_the_start_and_t
     assert ended.returncode == 2
     assert "models.quick.batch.max: 4 pictures at once" in ended.stderr
     assert "images float32 [1, 3, 64, 64]: its first dimension, the batch, is fixed at 1" in ended.stderr
+
+
+def test_many_instances_are_measured_by_doubling_and_what_is_done_is_said_meanwhile(
+    worker: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloud.models.cost_table._CELL_US", 5_000)
+    sets = ["--set", "models.quick.instances=12", "--set", "models.quick.batch=null", "--set", "threads=32"]
+    assert run(["cloud", str(worker), "--explain", *sets]) == 0
+    told = capsys.readouterr()
+    counts = [int(line.split()[0]) for line in told.out.splitlines() if line.strip()[:1].isdigit()]
+    assert sorted(set(counts)) == [1, 2, 4, 8, 12]
+    assert "model quick: loading instance 1 of 12" in told.err
+
+
+def test_once_its_time_is_over_only_what_the_file_says_is_measured(
+    worker: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloud.models.cost_table.MEASURE_US", 0)
+    assert run(["cloud", str(worker), "--explain", "--json"]) == 0
+    quick = json.loads(capsys.readouterr().out)["models"]["quick"]
+    assert [(r["instances"], r["batch"]) for r in quick["runs"]] == [(2, 4)]
+    assert quick["left_out"] == 7

@@ -60,11 +60,11 @@ class Bringer:
 
 
 def asleep(made: Service) -> bool:
-    return len(made.backlog._hall.lanes[MODEL].idle) > 0
+    return len(made.backlog.lanes[MODEL].idle) > 0
 
 
 def running(made: Service) -> Job:
-    (jobs,) = made.backlog._hall.lanes[MODEL].taken.values()
+    (jobs,) = made.backlog.lanes[MODEL].taken.values()
     return jobs[0]
 
 
@@ -135,7 +135,7 @@ def test_a_led_frame_is_charged_to_its_agent_and_its_time_is_known_to_the_foreca
         leading.join(10.0)
         greedy.peer.wait(Result, 4)
         modest.peer.wait(Result, 1)
-        assert made.backlog._hall.lanes[MODEL].frames.p50_us > 0
+        assert made.backlog.lanes[MODEL].frames.p50_us > 0
         assert ticket.charged_us is None, "settled by what it did cost"
 
 
