@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 import zmq
+from zmq.backend import Socket as BareSocket
 
 from cloud.listeners.base import STOP_WITHIN_S
 from cloud.listeners.crew import Crew
@@ -32,6 +33,9 @@ log = logging.getLogger(__name__)
 # Plain numbers: for each message, pyzmq's enumerations take as long as the message.
 _NOW = int(zmq.NOBLOCK)
 _MORE = int(zmq.SNDMORE | zmq.NOBLOCK)
+_send = (
+    BareSocket.send
+)  # what `zmq.Socket.send` adds is for kinds of sockets that are not ours, and costs as much again
 _MESSAGES_PER_TURN = 64
 _CONGESTED_POLL_MS = 5
 _IDLE_POLL_MS = 1000
@@ -74,6 +78,7 @@ class ZmqListener:
         self._fd_lock = threading.Lock()
         self._poll = select.poll()
         self._more = False  # messages wait that no descriptor will tell of
+        self._awake = False  # somebody reads, and will ask for the next message before it sleeps
         self._crew = Crew("nearfar-zmq-listener")
 
     @property
@@ -110,7 +115,7 @@ class ZmqListener:
             if len(peer.queue) > 1:
                 return True
             # Sending may have used up the descriptor's word that something came in: then the listener looks.
-            look = not self._send_queued(peer) or has_message(self._router)
+            look = not self._send_queued(peer) or (not self._awake and has_message(self._router))
         if look:
             self._signal()
         return True
@@ -160,19 +165,23 @@ class ZmqListener:
 
     def _turn(self) -> Run | None:
         """Wait for something (unless more waits already), and do it; a frame that is to be run, which ends the turn."""
-        wait_ms = 0 if self._more else _CONGESTED_POLL_MS if self._congested else _IDLE_POLL_MS
-        news = self._poll.poll(wait_ms)
+        surely = not self._more and self._wait()
+        self._flush()  # replies go out before more work comes in
+        run = self._receive(surely=surely)
+        if run is None:
+            self._forget_silent(self._clock_us())
+        return run
+
+    def _wait(self) -> bool:
+        """Whether a message has come, and nobody woke us for something else."""
+        news = self._poll.poll(_CONGESTED_POLL_MS if self._congested else _IDLE_POLL_MS)
         woken = False
         for fd, _ in news:
             woken = woken or fd == self._wake_fd
         if woken:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wake_fd)
-        self._flush()  # replies go out before more work comes in
-        run = self._receive(surely=bool(news) and not woken)
-        if run is None:
-            self._forget_silent(self._clock_us())
-        return run
+        return bool(news) and not woken
 
     def _receive(self, *, surely: bool) -> Run | None:
         """Take up to a turn's worth of messages. `surely`: the descriptor has just told of one.
@@ -183,6 +192,7 @@ class ZmqListener:
         for _ in range(_MESSAGES_PER_TURN):
             with self._socket_lock:
                 message = take_message(self._router) if surely or has_message(self._router) else None
+                self._awake = message is not None
             surely = False
             if message is None:
                 self._more = False
@@ -239,9 +249,9 @@ class ZmqListener:
         while peer.queue and not peer.lost:
             try:
                 kind, header = peer.queue[0]
-                self._router.send(peer.routing_id, _MORE)
-                self._router.send(kind, _MORE)
-                self._router.send(header, _NOW)
+                _send(self._router, peer.routing_id, _MORE)
+                _send(self._router, kind, _MORE)
+                _send(self._router, header, _NOW)
             except zmq.Again:
                 if peer not in self._congested:
                     self._congested.append(peer)
