@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,14 @@ PRIORITIES = tuple(Priority)
 """Rising; the index of a priority is its number in the outbox and on the wire, so the order never changes."""
 
 
+@lru_cache(maxsize=64)
+def _factors(x: float, y: float) -> NDArray[np.float32]:
+    """The same few for every frame, and making them takes as long as using them."""
+    factors = np.array([x, y, x, y], np.float32)
+    factors.flags.writeable = False
+    return factors
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Detections:
     """N boxes as columns: `boxes` float32 [N,4] x1 y1 x2 y2 in source pixels, `scores` float32 [N] in
@@ -96,8 +105,7 @@ class Detections:
         """The same boxes with x multiplied by `x` and y by `y` (from encoded to source pixels)."""
         if x == 1.0 and y == 1.0:
             return self
-        factors = np.array([x, y, x, y], np.float32)
-        return Detections(self.boxes * factors, self.scores, self.class_ids, self.labels)
+        return Detections(self.boxes * _factors(x, y), self.scores, self.class_ids, self.labels)
 
     def as_rows(self) -> list[dict[str, object]]:
         """Plain values for JSON: label, class_id, score, box [x1, y1, x2, y2]."""

@@ -6,8 +6,7 @@ that no head announced is a counted error. Every refusal is answered with words 
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cloud.backlog.backlog import Backlog
 from cloud.backlog.jobs import Failed, Job
@@ -72,8 +71,7 @@ class Desk(Protocol):
     def gone(self, session: "WorkerSession") -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _FrameRun:
+class _FrameRun(NamedTuple):
     """A frame for the thread that brought it."""
 
     service: Desk

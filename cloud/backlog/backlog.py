@@ -67,11 +67,11 @@ class Backlog:
                 self._hall.end(job)
                 return EXPIRED
             del self._ledger.awaiting[id(job)]
-            job.stage = Stage.QUEUED
             lane = self._hall.lanes[job.model]
-            lane.put(job, arrived_us)
-            lead = self.work.lead(lane, arrived_us) if may_lead else None
+            lead = self.work.lead(lane, job, arrived_us) if may_lead else None
             if lead is None:
+                job.stage = Stage.QUEUED
+                lane.put(job, arrived_us)
                 self._hall.call(lane)
             return lead
 
@@ -130,12 +130,17 @@ class Backlog:
         """What a new frame with all the time in the world would meet, of the agent it is `told` to; with its window."""
         with self._hall.lock:
             lane = self._hall.lanes[model]
+            rests = lane.at_rest and lane.ready > 0
             window_frames = self._ledger.credit.tell(
-                told, model, queue_us=lane.behind_all_us(now_us), service_us=lane.frames.p50_us, now_us=now_us
+                told,
+                model,
+                queue_us=0 if rests else lane.behind_all_us(now_us),
+                service_us=lane.frames.p50_us,
+                now_us=now_us,
             )
             return Load(
                 queue_frames=self._ledger.frames,
-                queue_us=lane.forecast_us(told, None, now_us),
+                queue_us=0 if rests else lane.forecast_us(told, None, now_us),
                 service_p50_us=lane.frames.p50_us,
                 service_p95_us=lane.frames.p95_us,
                 window_frames=window_frames,

@@ -34,6 +34,11 @@ class ModelLane(Station[Job]):
         return bool(self.queue.length or self.ahead or self.decoded or self.taken)
 
     @property
+    def at_rest(self) -> bool:
+        """Whether a new frame would start at once: nothing waits, and nothing is on an instance."""
+        return not (self.runs or self.queue.length or self.ahead or self.decoded)
+
+    @property
     def waiting(self) -> int:
         """Frames with their bodies here that no instance has."""
         return self.queue.length + self.ahead + len(self.decoded)
@@ -94,6 +99,13 @@ class ModelLane(Station[Job]):
                 run.append(found)
         self._since_us = now_us
         return expired, run, None
+
+    def give(self, job: Job, instance: int, now_us: int) -> None:
+        """To an instance that is free, a frame that nothing is before, to be decoded and run."""
+        self._deferring = False
+        self._since_us = now_us
+        self.taken[instance] = [job]
+        self.begin(instance, now_us, 1, 1)
 
     def forecast_us(self, agent: str, expiry_us: int | None, now_us: int) -> int:
         """Delay before a new frame of `agent` would start (`expiry_us` None: one that its others precede)."""

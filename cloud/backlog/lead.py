@@ -1,6 +1,6 @@
 """A frame that the thread which brought it may run, since nothing is before it and an instance of its model sleeps."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cloud.backlog.jobs import Job
 from cloud.backlog.waiting_room import Seat
@@ -9,8 +9,7 @@ QUICK_US = 300
 """Of decoding and detection together, in the median: what it costs to have another thread woken, and some more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lead:
+class Lead(NamedTuple):
     """It is run in the place of the instance that sleeps in `seat`. `quick`: it is sooner done than another thread is
     woken."""
 

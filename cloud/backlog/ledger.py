@@ -30,7 +30,7 @@ class Ledger:
             size_bytes=self.size_bytes,
             max_frames=self._max_frames,
             max_bytes=self._max_bytes,
-            queue_us=lane.forecast_us(job.id.agent, job.expiry_us, job.head_us),
+            queue_us=0 if lane.at_rest else lane.forecast_us(job.id.agent, job.expiry_us, job.head_us),
             service_us=lane.service_us(lane.waiting),
             draining=draining,
             model_ready=lane.ready > 0,

@@ -62,18 +62,20 @@ class Workshop:
         lane = self._hall.lanes[model]
         return self._wait(lane.idle, lambda: self._next_for_instance(lane, instance), instance)
 
-    def lead(self, lane: ModelLane, now_us: int) -> Lead | None:
-        """The one frame that waits, for the thread that brought it, if an instance is free; else None. Called under the
-        hall's lock, the frame's time not over: no thread need be woken for it."""
-        if not lane.may_be_led or lane.waiting != 1 or not lane.queue.length:
+    def lead(self, lane: ModelLane, job: Job, now_us: int) -> Lead | None:
+        """`job`, whose body has just come, for the thread that brought it, if nothing is before it and an instance is
+        free; else None. Called under the hall's lock, the frame's time not over. It never enters the queue, whose
+        accounts an empty one closes anyway, and no thread need be woken for it."""
+        if not lane.may_be_led or lane.waiting:
             return None
         seat = lane.idle.lend()
         if seat is None:
             return None
-        expired, jobs, _ = self._next_for_instance(lane, seat.who, now_us)
-        if not jobs:
-            raise RuntimeError(f"{len(expired)} frames expired before they came")
-        return Lead(jobs[0], seat, quick=0 < lane.frames.p50_us < QUICK_US)
+        job.stage = Stage.DECODING
+        lane.give(job, seat.who, now_us)
+        if self._hall.giving_way:
+            self._hall.ease()
+        return Lead(job, seat, quick=0 < lane.frames.p50_us < QUICK_US)
 
     def led(self, model: str, seat: Seat, *, broke: bool) -> None:
         """What was led is over and its instance is itself again, for what waits by now; called if its detector broke."""
@@ -207,9 +209,8 @@ class Workshop:
             if seat.mend:
                 raise EngineBrokeError
 
-    def _next_for_instance(self, lane: ModelLane, instance: int, now_us: int | None = None) -> Found:
-        if now_us is None:
-            now_us = self._hall.clock_us()
+    def _next_for_instance(self, lane: ModelLane, instance: int) -> Found:
+        now_us = self._hall.clock_us()
         expired, jobs, again_us = lane.take(now_us)
         if jobs:
             lane.taken[instance] = jobs

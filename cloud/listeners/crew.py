@@ -19,6 +19,7 @@ Reading = Callable[[], None]
 
 OVERDUE_S = 0.005
 _MOST_RESTING = 4
+_TAKEN_OVER = object()
 _WATCHED_FOR_S = 1.0  # after the last quick frame
 
 
@@ -34,12 +35,11 @@ class _Member:
 class _Lead:
     """A quick frame on its way, and who is to read on if it is not so quick."""
 
-    __slots__ = ("begun_s", "read_on", "taken_over")
+    __slots__ = ("begun_s", "read_on")
 
     def __init__(self, read_on: Reading) -> None:
         self.read_on = read_on
         self.begun_s = time.monotonic()
-        self.taken_over = False
 
 
 class Crew:
@@ -47,7 +47,8 @@ class Crew:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._leads: set[_Lead] = set()
+        # Whoever takes one out decides who reads on; one step of the interpreter, so that no frame costs a lock.
+        self._leads: dict[_Lead, None] = {}
         self._led_s = 0.0
         self._watched = False
         self._lock = threading.Lock()
@@ -92,33 +93,41 @@ class Crew:
             _guarded(run)
             return put_on
         lead = _Lead(read_on)
+        self._leads[lead] = None
+        self._led_s = lead.begun_s
+        if not self._watched:
+            self._have_watched()
+        _guarded(run)
+        return self._leads.pop(lead, _TAKEN_OVER) is _TAKEN_OVER
+
+    def _have_watched(self) -> None:
         with self._lock:
-            self._led_s = lead.begun_s
-            self._leads.add(lead)
             watched, self._watched = self._watched, True
         if not watched:
             self._watched = self.put_on(self._watch)
-        _guarded(run)
-        with self._lock:
-            self._leads.discard(lead)
-            return lead.taken_over
 
     def _watch(self) -> None:
         """See to it that somebody reads while a quick frame is not so quick."""
         while True:
             time.sleep(OVERDUE_S)
             now_s = time.monotonic()
+            overdue = [lead for lead in list(self._leads) if now_s - lead.begun_s > OVERDUE_S]
             with self._lock:
-                overdue = [lead for lead in self._leads if now_s - lead.begun_s > OVERDUE_S]
-                self._leads.difference_update(overdue)
-                for lead in overdue:
-                    lead.taken_over = True
                 if self._dismissed or (not self._leads and now_s - self._led_s > _WATCHED_FOR_S):
                     self._watched = False
             for lead in overdue:
-                self._take_over(lead)
-            if not self._watched:
+                if self._leads.pop(lead, _TAKEN_OVER) is not _TAKEN_OVER:
+                    self._take_over(lead)
+            if not self._watched and not self._go_on_watching():
                 return
+
+    def _go_on_watching(self) -> bool:
+        """Whether a frame came while the watch was about to end, and nobody else watches."""
+        with self._lock:
+            if self._dismissed or self._watched or not self._leads:
+                return False
+            self._watched = True
+            return True
 
     def _take_over(self, lead: _Lead) -> None:
         if not self.put_on(lead.read_on):

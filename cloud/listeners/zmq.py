@@ -12,7 +12,6 @@ import logging
 import os
 import select
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 
 import zmq
@@ -21,6 +20,7 @@ from cloud.listeners.addresses import not_bound
 from cloud.listeners.base import STOP_WITHIN_S
 from cloud.listeners.crew import Crew
 from cloud.listeners.zmq_peer import ZmqPeer
+from cloud.listeners.zmq_replies import ZmqReplies
 from cloud.listeners.zmq_router import has_message, new_router, take_message
 from cloud.threads import dead, left_after
 from pipelines.errors import NearfarError, Rejected
@@ -30,9 +30,6 @@ from protos.wire.multipart import Parts, messages_to_worker
 
 log = logging.getLogger(__name__)
 
-# Plain numbers: for each message, pyzmq's enumerations take as long as the message.
-_NOW = int(zmq.NOBLOCK)
-_MORE = int(zmq.SNDMORE | zmq.NOBLOCK)
 _MESSAGES_PER_TURN = 64
 _CONGESTED_POLL_MS = 5
 _IDLE_POLL_MS = 1000
@@ -54,7 +51,7 @@ class ZmqListener:
         max_peers: int = 1024,
         silent_us: int = 15_000_000,
     ) -> None:
-        self.max_queued = max_queued
+        self._max_queued = max_queued
         self.refused_messages = 0
         self.faults = 0
         self.left_behind: list[str] = []
@@ -66,15 +63,13 @@ class ZmqListener:
         self._max_peers = max_peers
         self._silent_us = silent_us
         self._peers: dict[bytes, ZmqPeer] = {}
-        self._attention: deque[ZmqPeer] = deque()
-        self._congested: list[ZmqPeer] = []
-        self._socket_lock = threading.Lock()
         self._stopping = threading.Event()
         self._wake_fd = -1
         self._checked_us = 0
         self._fd_lock = threading.Lock()
         self._poll = select.poll()
         self._more = False  # messages wait that no descriptor will tell of
+        self._dense = False  # frames come one after the other, and nobody has waited since the last
         self._crew = Crew("nearfar-zmq-listener")
 
     @property
@@ -97,6 +92,7 @@ class ZmqListener:
                 "listen.zmq.address", self._wanted, OSError(error.errno, error.strerror)
             ) from error
         self._router = router
+        self._replies = ZmqReplies(router, max_queued=self._max_queued, clock_us=self._clock_us)
         self._bound = router.get_string(zmq.LAST_ENDPOINT)
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poll.register(router.fileno(), select.POLLIN)
@@ -105,23 +101,15 @@ class ZmqListener:
             raise RuntimeError("the system has no thread left to listen with")
 
     def transmit(self, peer: ZmqPeer, parts: Parts) -> bool:
-        """Send now, on the caller's thread, or queue behind what waits; False if the peer takes no more."""
-        with self._socket_lock:
-            if peer.gone or self._router.closed or len(peer.queue) >= self.max_queued:
-                return False
-            peer.queue.append(parts)
-            if len(peer.queue) > 1:
-                return True
-            # Sending may have used up the descriptor's word that something came in: then the listener looks.
-            look = not self._send_queued(peer) or has_message(self._router)
+        """Send, on the caller's thread; False if the peer takes no more."""
+        sent, look = self._replies.send(peer, parts)
         if look:
             self._signal()
-        return True
+        return sent
 
     def look_at(self, peer: ZmqPeer) -> None:
         """`peer` is to be closed once its queue is empty. Not to be called with the socket's lock held."""
-        with self._socket_lock:
-            self._attention.append(peer)
+        self._replies.look_at(peer)
         self._signal()
 
     @property
@@ -156,26 +144,45 @@ class ZmqListener:
                     log.exception("a turn of the ZeroMQ listener failed, and it goes on")
                     self._stopping.wait(_AFTER_A_FAULT_S)
                 if run is not None:
-                    handed_on = self._crew.run(run, self._read)
+                    handed_on = self._run(run)
         finally:
             if not handed_on:
                 self._shut_down()
 
+    def _run(self, run: Run) -> bool:
+        """Whether another thread reads on meanwhile, and this one is to come back."""
+        if self._dense and run.quick:
+            self._replies.hold()
+        handed_on = self._crew.run(run, self._read)
+        if handed_on:
+            self._replies.let_go()
+        else:
+            self._dense = True
+        return handed_on
+
     def _turn(self) -> Run | None:
         """Wait for something (unless more waits already), and do it; a frame that is to be run, which ends the turn."""
-        wait_ms = 0 if self._more else _CONGESTED_POLL_MS if self._congested else _IDLE_POLL_MS
-        news = self._poll.poll(wait_ms)
+        surely = not self._more and self._wait()
+        if self._replies.due:
+            self._replies.let_go()
+        for peer in self._replies.flush():  # replies go out before more work comes in
+            self._forget(peer)
+        run = self._receive(surely=surely)
+        if run is None:
+            self._forget_silent(self._clock_us())
+        return run
+
+    def _wait(self) -> bool:
+        """Whether a message has come, and nobody woke us for something else."""
+        self._dense = False
+        news = self._poll.poll(_CONGESTED_POLL_MS if self._replies.congested else _IDLE_POLL_MS)
         woken = False
         for fd, _ in news:
             woken = woken or fd == self._wake_fd
         if woken:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wake_fd)
-        self._flush()  # replies go out before more work comes in
-        run = self._receive(surely=bool(news) and not woken)
-        if run is None:
-            self._forget_silent(self._clock_us())
-        return run
+        return bool(news) and not woken
 
     def _receive(self, *, surely: bool) -> Run | None:
         """Take up to a turn's worth of messages. `surely`: the descriptor has just told of one.
@@ -184,9 +191,10 @@ class ZmqListener:
         """
         self._more = True
         for _ in range(_MESSAGES_PER_TURN):
-            with self._socket_lock:
-                message = take_message(self._router) if surely or has_message(self._router) else None
+            message = self._next(surely=surely)
             surely = False
+            if message is None and self._replies.let_go():  # which may have used up the descriptor's word
+                message = self._next(surely=False)
             if message is None:
                 self._more = False
                 return None
@@ -194,6 +202,12 @@ class ZmqListener:
             if run is not None:
                 return run
         return None
+
+    def _next(self, *, surely: bool) -> tuple[bytes, list[Buffer]] | None:
+        with self._replies.lock:
+            message = take_message(self._router) if surely or has_message(self._router) else None
+            self._replies.awake = message is not None
+            return message
 
     def _handle(self, routing_id: bytes, parts: Sequence[Buffer], arrived_us: int) -> Run | None:
         peer = self._peers.get(routing_id)
@@ -224,46 +238,9 @@ class ZmqListener:
             session.refuse("this message could not be served; the worker's log says why")
         return None
 
-    def _flush(self) -> None:
-        """Send what was held up; end the peers that are gone or to be closed."""
-        if not self._congested and not self._attention:
-            return
-        with self._socket_lock:
-            waiting, self._congested = self._congested, []
-            for peer in waiting:
-                self._send_queued(peer)
-            lost = [p for p in self._attention if p.lost or (p.closing and not p.queue)]
-            self._attention = deque(p for p in self._attention if p not in lost)
-        for peer in lost:
-            self._forget(peer)
-
-    def _send_queued(self, peer: ZmqPeer) -> bool:
-        """Under the socket's lock. False if the listener has to look at it again."""
-        while peer.queue and not peer.lost:
-            try:
-                kind, header = peer.queue[0]
-                self._router.send(peer.routing_id, _MORE)
-                self._router.send(kind, _MORE)
-                self._router.send(header, _NOW)
-            except zmq.Again:
-                if peer not in self._congested:
-                    self._congested.append(peer)
-                return False
-            except zmq.ZMQError as error:
-                if error.errno != zmq.EHOSTUNREACH:
-                    log.warning("sending to an agent failed: %s", error)
-                peer.lost = True
-                self._attention.append(peer)
-                return False
-            peer.queue.popleft()
-        return not peer.closing
-
     def _forget(self, peer: ZmqPeer) -> None:
-        with self._socket_lock:  # whoever sends to it right now looks at its queue
-            if peer.gone:
-                return
-            peer.gone = True
-            peer.queue.clear()
+        if not self._replies.forget(peer):
+            return
         self._peers.pop(peer.routing_id, None)
         if peer.session is not None:
             peer.session.closed()
@@ -276,12 +253,11 @@ class ZmqListener:
             self._forget(peer)
 
     def _shut_down(self) -> None:
-        self._flush()
+        self._replies.let_go()
+        self._replies.flush()
         for peer in list(self._peers.values()):
             self._forget(peer)
-        with self._socket_lock:
-            # what libzmq has accepted still goes out; a dead peer may hold it up this long and no longer
-            self._router.close(_LINGER_MS)
+        self._replies.close(_LINGER_MS)
         self._context.term()
         self._crew.dismiss()
         with self._fd_lock:

@@ -11,6 +11,7 @@ from protos.wire.live import Buffer
 _NOW = int(zmq.NOBLOCK)
 _EVENTS = int(zmq.EVENTS)
 _POLLIN = int(zmq.POLLIN)
+_SMALL_BYTES = 1024  # to copy so much costs less than a view of it
 _SNDHWM = 64
 _HANDSHAKE_MS = 5000
 _HEARTBEAT_MS = 5000
@@ -45,9 +46,10 @@ def take_message(router: "zmq.Socket[bytes]") -> tuple[bytes, list[Buffer]] | No
         sender = receive(_NOW)
     except zmq.Again:
         return None
-    frame = receive(_NOW, copy=False)
-    parts: list[Buffer] = [frame.buffer]
+    frame = receive(_NOW, False)
+    parts: list[Buffer] = []
     while frame.more:
-        frame = receive(_NOW, copy=False)
-        parts.append(frame.buffer)
+        parts.append(frame.bytes if len(frame) < _SMALL_BYTES else frame.buffer)
+        frame = receive(_NOW, False)
+    parts.append(frame.bytes if len(frame) < _SMALL_BYTES else frame.buffer)
     return sender, parts

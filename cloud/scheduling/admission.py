@@ -23,7 +23,9 @@ class PayloadLimits:
     decompressed_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(
+    slots=True, kw_only=True
+)  # not frozen: one for every head, and then it takes half the time to make
 class QueueState:
     """The worker as a new frame of its agent would find it: `queue_us` until it starts, `service_us` decoding and run.
     Frames and bytes count what is admitted and not yet running."""

@@ -9,6 +9,7 @@ window is refused for it. Bytes are not shared: a frame larger than a share coul
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cloud.scheduling.window_pool import WindowPool
 
@@ -17,8 +18,7 @@ HONOURED_US = 10_000_000
 LONG_QUEUE_US = 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class Loan:
+class Loan(NamedTuple):
     """Part of an agent's window held by one frame until its reply."""
 
     agent: str

@@ -11,17 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import zmq
+from zmq.backend import Socket as BareSocket
 from zmq.utils.monitor import recv_monitor_message
 
 from edge.links.head_start import HeadStart
 from edge.links.lane import ATTEMPT_WITHIN_US
 from protos.wire import multipart
-from protos.wire.live import Cancel, FrameBody, FrameHead, Result
+from protos.wire.live import Buffer, Cancel, FrameBody, FrameHead, Result
 from protos.wire.messages import ToWorker
 from protos.wire.session import Goodbye, Lane, Welcome
 
 SEND_HIGH_WATER = 16  # messages: eight frames of head and body, or twice as many in one
 ZERO_COPY_BYTES = 262_144  # below, copying costs less than the thread that must free the buffer later
+SMALL_BYTES = 1024  # to copy so much costs less than a view of it
 LARGEST_REPLY_BYTES = 8 << 20
 GOODBYE_LINGER_MS = 100
 # Plain numbers: for each message, pyzmq's enumerations take as long as the message.
@@ -29,6 +31,10 @@ _NOW = int(zmq.NOBLOCK)
 _MORE = int(zmq.SNDMORE | zmq.NOBLOCK)
 _EVENTS = int(zmq.EVENTS)
 _POLLIN = int(zmq.POLLIN)
+
+_send: Any = (
+    BareSocket.send
+)  # what `zmq.Socket.send` adds is for kinds of sockets that are not ours, and costs as much again
 
 _ENDED = (
     zmq.Event.DISCONNECTED
@@ -50,6 +56,7 @@ class ZmqConnection:
         self.bytes_sent = 0
         self._linger_ms = 0
         self._closed = False
+        self._awake = False  # the link's thread reads, and will ask for the next message before it sleeps
         self._head_start = HeadStart()
         self._lock = threading.Lock()
         self._control: deque[multipart.Parts] = deque(maxlen=64)
@@ -95,20 +102,23 @@ class ZmqConnection:
             news.append(event["event"] == zmq.Event.HANDSHAKE_SUCCEEDED)
         return news
 
-    def receive(self, *, surely: bool) -> list[memoryview] | None:
+    def receive(self, *, surely: bool) -> list[Buffer] | None:
         """The parts of the next message, None when none waits. `surely`: the descriptor has just told of one."""
         with self._lock:
-            if not surely and not self._has_message():
+            self._awake = surely or self._has_message()
+            if not self._awake:
                 return None
             receive = self.dealer.recv
             try:
                 frame = receive(_NOW, copy=False)
             except zmq.Again:  # the descriptor told of something else
+                self._awake = False
                 return None
-            parts = [frame.buffer]
+            parts: list[Buffer] = []
             while frame.more:  # `recv_multipart` asks the socket instead, which costs more than the message
+                parts.append(frame.bytes if len(frame) < SMALL_BYTES else frame.buffer)
                 frame = receive(_NOW, copy=False)
-                parts.append(frame.buffer)
+            parts.append(frame.bytes if len(frame) < SMALL_BYTES else frame.buffer)
             return parts
 
     def control(self, message: ToWorker) -> None:
@@ -136,7 +146,7 @@ class ZmqConnection:
             sent = self._send_all(messages, packed)
             if self.broken or self._control:
                 return sent, True
-            return sent, self._has_message()
+            return sent, not self._awake and self._has_message()
 
     def welcomed(self, welcome: Welcome) -> None:
         self._head_start.welcomed(takes_frames=welcome.takes_frames)
@@ -176,12 +186,12 @@ class ZmqConnection:
             self._control.popleft()
 
     def _send(self, parts: multipart.Parts) -> bool:
-        send, size, last = self.dealer.send, 0, parts[-1]
+        dealer, size, last = self.dealer, 0, parts[-1]
         try:
             for part in parts[:-1]:
-                send(part, _MORE)
+                _send(dealer, part, _MORE)
                 size += len(part)
-            send(last, _NOW, copy=len(last) < ZERO_COPY_BYTES)
+            _send(dealer, last, _NOW, len(last) < ZERO_COPY_BYTES)
         except zmq.Again:
             return False
         except zmq.ZMQError as error:

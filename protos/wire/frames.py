@@ -19,18 +19,18 @@ _NUMBER = {priority: number for number, priority in enumerate(PRIORITIES)}
 
 
 def head_to(head: FrameHead) -> pb.FrameHead:
-    return pb.FrameHead(
-        stream=head.stream,
-        seq=head.seq,
-        worker_budget_us=head.worker_budget_us,
-        sent_mono_us=head.sent_mono_us,
-        encoding=values.encoding_to(head.encoding),
-        priority=_NUMBER[head.priority],
-        probe=head.probe,
-        traceparent=head.traceparent,
-        source_width_px=head.source_width_px,
-        source_height_px=head.source_height_px,
-    )
+    message = pb.FrameHead()
+    message.stream = head.stream
+    message.seq = head.seq
+    message.worker_budget_us = head.worker_budget_us
+    message.sent_mono_us = head.sent_mono_us
+    values.encoding_into(message.encoding, head.encoding)
+    message.priority = _NUMBER[head.priority]
+    message.probe = head.probe
+    message.traceparent = head.traceparent
+    message.source_width_px = head.source_width_px
+    message.source_height_px = head.source_height_px
+    return message
 
 
 def head_from(message: Any) -> FrameHead:
@@ -93,15 +93,15 @@ def body_from(message: Any, payload: Buffer | None) -> FrameBody:
 
 
 def result_to(result: Result) -> pb.Result:
-    return pb.Result(
-        stream=result.stream,
-        seq=result.seq,
-        detections=values.detections_to(result.detections, with_labels=False),
-        model=result.model,
-        model_sha256=result.model_sha256,
-        timing=values.timing_to(result.timing),
-        load=values.load_to(result.load),
-    )
+    message = pb.Result()
+    message.stream = result.stream
+    message.seq = result.seq
+    values.detections_into(message.detections, result.detections)
+    message.model = result.model
+    message.model_sha256 = result.model_sha256
+    values.timing_into(message.timing, result.timing)
+    values.load_into(message.load, result.load)
+    return message
 
 
 def result_from(message: Any) -> Result:

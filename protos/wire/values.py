@@ -64,16 +64,21 @@ def run_bytes(value: bytes) -> bytes:
 
 
 def encoding_to(value: Encoding) -> pb.Encoding:
-    return pb.Encoding(
-        codec=value.codec,
-        quality=value.quality,
-        width_px=value.width_px,
-        height_px=value.height_px,
-        bits=value.bits,
-        channels=value.channels,
-        body_bytes=value.body_bytes,
-        decoded_bytes=value.decoded_bytes,
-    )
+    message = pb.Encoding()
+    encoding_into(message, value)
+    return message
+
+
+def encoding_into(message: pb.Encoding, value: Encoding) -> None:
+    """As `encoding_to`, where the message is part of another: a finished one would be copied into it."""
+    message.codec = value.codec
+    message.quality = value.quality
+    message.width_px = value.width_px
+    message.height_px = value.height_px
+    message.bits = value.bits
+    message.channels = value.channels
+    message.body_bytes = value.body_bytes
+    message.decoded_bytes = value.decoded_bytes
 
 
 def encoding_of(message: pb.Encoding) -> tuple[Encoding, str]:
@@ -101,13 +106,18 @@ def encoding_from(message: pb.Encoding) -> Encoding:
     return value
 
 
-def detections_to(value: Detections, *, with_labels: bool = True) -> pb.Detections:
-    return pb.Detections(
-        boxes=_bytes(value.boxes, _F4),
-        scores=_bytes(value.scores, _F4),
-        class_ids=_bytes(value.class_ids, _U2),
-        labels=value.labels if with_labels else (),
-    )
+def detections_to(value: Detections) -> pb.Detections:
+    message = pb.Detections()
+    detections_into(message, value)
+    message.labels.extend(value.labels)
+    return message
+
+
+def detections_into(message: pb.Detections, value: Detections) -> None:
+    """As `detections_to`, without labels, where the message is part of another."""
+    message.boxes = _bytes(value.boxes, _F4)
+    message.scores = _bytes(value.scores, _F4)
+    message.class_ids = _bytes(value.class_ids, _U2)
 
 
 def detections_from(message: pb.Detections, labels: tuple[str, ...] = ()) -> Detections:
@@ -146,16 +156,21 @@ def _bytes(column: NDArray[Any], wire: "np.dtype[Any]") -> bytes:
 
 
 def timing_to(value: WorkerTiming) -> pb.Timing:
-    return pb.Timing(
-        head_mono_us=value.head_mono_us,
-        body_mono_us=value.body_mono_us,
-        queue_us=value.queue_us,
-        decode_us=value.decode_us,
-        batch_wait_us=value.batch_wait_us,
-        detect_us=value.detect_us,
-        resident_us=value.resident_us,
-        batch_frames=value.batch_frames,
-    )
+    message = pb.Timing()
+    timing_into(message, value)
+    return message
+
+
+def timing_into(message: pb.Timing, value: WorkerTiming) -> None:
+    """As `timing_to`, where the message is part of another."""
+    message.head_mono_us = value.head_mono_us
+    message.body_mono_us = value.body_mono_us
+    message.queue_us = value.queue_us
+    message.decode_us = value.decode_us
+    message.batch_wait_us = value.batch_wait_us
+    message.detect_us = value.detect_us
+    message.resident_us = value.resident_us
+    message.batch_frames = value.batch_frames
 
 
 def timing_from(message: pb.Timing) -> WorkerTiming:
@@ -172,13 +187,18 @@ def timing_from(message: pb.Timing) -> WorkerTiming:
 
 
 def load_to(value: Load) -> pb.Load:
-    return pb.Load(
-        queue_frames=value.queue_frames,
-        queue_us=value.queue_us,
-        service_p50_us=value.service_p50_us,
-        service_p95_us=value.service_p95_us,
-        window_frames=value.window_frames,
-    )
+    message = pb.Load()
+    load_into(message, value)
+    return message
+
+
+def load_into(message: pb.Load, value: Load) -> None:
+    """As `load_to`, where the message is part of another."""
+    message.queue_frames = value.queue_frames
+    message.queue_us = value.queue_us
+    message.service_p50_us = value.service_p50_us
+    message.service_p95_us = value.service_p95_us
+    message.window_frames = value.window_frames
 
 
 def load_from(message: pb.Load) -> Load:

@@ -182,3 +182,18 @@ def test_a_frame_that_is_answered_waits_for_no_other_that_is_run_after_it(site: 
     assert len(site.answers()) == 1, "the second one is still in the model"
     second.set()
     site.answered(2)
+
+
+def test_no_answer_is_kept_by_a_frame_that_hangs_behind_it_though_they_came_without_a_pause(
+    site: Site,
+) -> None:
+    seq = 0
+    for _ in range(3):
+        last = site.detector.held[len(site.detector.by) + 5] = threading.Event()
+        for _ in range(5):
+            seq += 1
+            site.frame(seq)
+        assert sorted(answer.seq for answer in site.answered(seq - 1)) == list(range(1, seq))
+        assert len(site.answers()) == seq - 1, "the last one is still in the model"
+        last.set()
+        site.answered(seq)

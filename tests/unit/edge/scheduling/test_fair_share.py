@@ -31,7 +31,8 @@ def ahead_by_hand(charges, asked, served, stream, now_us):
 @settings(deadline=None)
 def test_use_fades_by_half_and_who_is_ahead_is_who_had_more_of_what_is_left(start_us, steps):
     share = FairShare()
-    charges, asked, served = [], {}, {}
+    charges, asked = [], {}
+    served: dict[str, int] = {}
     now_us = start_us
     for wait_us, what, stream, amount in steps:
         now_us += wait_us
