@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from cloud.store.pace import CommitPace
 from cloud.threads import left_after
 from pipelines.errors import Rejected, Retryable
 from pipelines.frame import FrameId
@@ -116,7 +117,7 @@ class StoreWriter:
         max_pending: int = 20_000,
     ) -> None:
         self._store = store
-        self._commit_every_us = commit_every_us
+        self._pace = CommitPace(commit_every_us)
         self._acknowledge = acknowledge
         self._clock_us = clock_us
         self._unix_us = unix_us
@@ -124,6 +125,7 @@ class StoreWriter:
         self._changed = threading.Condition()
         self._pending: list[Entry] = []
         self._rows = 0
+        self._batches = 0
         self._writing = 0
         self._stopping = False
         self._flush = False
@@ -151,7 +153,8 @@ class StoreWriter:
                 return False
             self._pending.append(entry)
             self._rows += entry.weight
-            if self._idle:  # else it looks by itself when the time between two commits is over
+            self._batches += entry.batch is not None
+            if self._idle or entry.batch is not None:  # else it looks by itself when the gap is over
                 self._changed.notify_all()
             return True
 
@@ -191,19 +194,18 @@ class StoreWriter:
             self._changed.notify_all()
 
     def _run(self) -> None:
-        last_us = self._clock_us() - self._commit_every_us
+        last_us = self._clock_us() - self._pace.gap_us
         while True:
             with self._changed:
                 self._idle = True
                 self._changed.wait_for(lambda: self._pending or self._stopping)
                 self._idle = False
-                wait_us = last_us + self._commit_every_us - self._clock_us()
-                if wait_us > 0:  # the first after a pause goes at once, the rest in groups
-                    self._changed.wait_for(lambda: self._stopping or self._flush, wait_us / 1e6)
+                self._wait_for_company(last_us)
                 if self._stopping:
                     return
                 group, self._pending = self._pending[:_GROUP_ENTRIES], self._pending[_GROUP_ENTRIES:]
                 self._writing = len(group)
+                self._batches -= sum(entry.batch is not None for entry in group)
             last_us = self._clock_us()
             stored = self._write(group)
             if stored:
@@ -211,10 +213,21 @@ class StoreWriter:
                     self._acknowledge(stored)
                 except Exception:  # an ack is repeated by the agent's next batch; the writer must live
                     log.exception("acknowledging %d commits failed", len(stored))
+            self._pace.took(self._clock_us() - last_us)
             with self._changed:
                 self._writing = 0
                 self._rows -= sum(entry.weight for entry in group)
                 self._changed.notify_all()
+
+    def _wait_for_company(self, last_us: int) -> None:
+        """The first after a pause goes at once, the rest in groups. An agent waits for the ack of a batch, for that of a
+        live result it does not."""
+        while not (self._stopping or self._flush):
+            gap_us = self._pace.every_us if self._batches else self._pace.gap_us
+            wait_us = last_us + gap_us - self._clock_us()
+            if wait_us <= 0:
+                return
+            self._changed.wait(wait_us / 1e6)
 
     def _write(self, group: Sequence[Entry]) -> list[Entry]:
         """Commit the group; in halves if something in it is refused. Returns what may be acknowledged."""
