@@ -44,6 +44,7 @@ _LOOK_EVERY_S = 0.1
 _HANDSHAKE_MS = 5000
 _IDLE_CONNECTION_MS = 60_000
 _STREAMS_PER_CONNECTION = 16
+_READ_AHEAD_BYTES = 4 << 20  # of a stream: a frame crosses in one go, also where the round trip is long
 _GRACE_S = 0.5  # for replies under way
 
 
@@ -116,6 +117,10 @@ class GrpcListener:
                 ("grpc.max_allowed_incoming_connections", self._max_peers + _SPARE_THREADS),
                 ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
                 ("grpc.max_connection_idle_ms", _IDLE_CONNECTION_MS),
+                # gRPC's own probe for the bandwidth would ping every agent after its frames; instead the window that
+                # it finds out by that is given from the start.
+                ("grpc.http2.bdp_probe", 0),
+                ("grpc.http2.lookahead_bytes", _READ_AHEAD_BYTES),
             ),
         )
         host, _, wanted = self._wanted.rpartition(":")
