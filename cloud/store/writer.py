@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from cloud.store.pace import CommitPace
+from cloud.store.turns import one_at_a_time
 from cloud.threads import left_after
 from pipelines.errors import Rejected, Retryable
 from pipelines.frame import FrameId
@@ -278,8 +279,8 @@ class StoreWriter:
             try:
                 self._store.commit(
                     now_unix_us=self._unix_us(),
-                    far=[r for e in group for r in e.far],
-                    given=[r for e in group for r in e.given],
+                    far=one_at_a_time(r for e in group for r in e.far),
+                    given=one_at_a_time(r for e in group for r in e.given),
                     gaps=[g for e in group for g in e.gaps],
                 )
             except Retryable as error:
