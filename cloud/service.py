@@ -40,8 +40,7 @@ from protos.wire.session import Credit, Hello, ModelInfo, Ping, Pong, RejectReas
 
 log = logging.getLogger(__name__)
 
-_TICK_S = 0.05
-_BUSY_TICK_S = 0.01  # a frame whose time is over keeps its agent's credit until it is told
+_TICK_US = 50_000
 STOP_WITHIN_S = 2.0
 
 
@@ -187,11 +186,6 @@ class Service:
         if timer:
             self._timer.start()
 
-    @property
-    def tick_after_s(self) -> float:
-        """How long the timer sleeps: short while frames wait."""
-        return _BUSY_TICK_S if self.backlog.waiting()[0] else _TICK_S
-
     def open(self, peer: Peer) -> WorkerSession:
         return WorkerSession(self, peer)
 
@@ -287,7 +281,11 @@ class Service:
         self._outcomes.count_reject(reason)
 
     def _tick(self) -> None:
-        while not self._stopping.wait(self.tick_after_s):
+        # A frame whose time is over keeps its agent's credit until it is told: no longer than its alarm allows.
+        while True:
+            self.backlog.sleep(self.backlog.may_sleep_us(self._clock_us(), _TICK_US))
+            if self._stopping.is_set():
+                return
             try:
                 self.tick(self._clock_us())
             except Exception:

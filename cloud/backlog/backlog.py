@@ -45,6 +45,8 @@ class Backlog:
                     refusal = self._ledger.admit(job, lane, draining=hall.draining)
                 else:
                     displaced = None
+            if refusal is None:
+                hall.alarm.expires(job.expiry_us)
         if displaced is not None:
             hall.ended(displaced, DISPLACED)
         return refusal
@@ -96,6 +98,21 @@ class Backlog:
             for lane in self._hall.lanes.values():
                 self._hall.call(lane)
             return late
+
+    def may_sleep_us(self, now_us: int, most_us: int) -> int:
+        """For how long there is nothing to sweep, `most_us` at most; then `sleep`."""
+        hall = self._hall
+        with hall.lock:
+            ends = [job.expiry_us for job in self._ledger.awaiting.values()]
+            for lane in hall.lanes.values():
+                ends += [job.expiry_us for job in lane.decoded]
+                if (soonest_us := lane.queue.soonest_us()) is not None:
+                    ends.append(soonest_us)
+            return hall.alarm.set(now_us, soonest_us=min(ends, default=None), most_us=most_us)
+
+    def sleep(self, sleep_us: int) -> None:
+        """So long, or until a frame comes that ends sooner, or the backlog is stopped."""
+        self._hall.alarm.wait(sleep_us)
 
     def reset_credit(self, agent: str) -> None:
         """The agent said Hello: its window starts afresh."""
@@ -181,6 +198,7 @@ class Backlog:
         hall = self._hall
         with hall.lock:
             hall.draining = hall.stopped = True
+            hall.alarm.ring()
             hall.calmer.notify_all()
             left = hall.not_begun()
             for job in left:

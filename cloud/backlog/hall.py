@@ -7,6 +7,7 @@ called with `lock` held, decide, wake the one thread that can go on, and send no
 import threading
 from collections.abc import Callable
 
+from cloud.backlog.alarm import Alarm
 from cloud.backlog.jobs import Job, Outcome, Stage
 from cloud.backlog.lane import ModelLane
 from cloud.backlog.ledger import Ledger
@@ -29,6 +30,7 @@ class Hall:
         self.lock = threading.Lock()
         self.calmer = threading.Condition(self.lock)
         self.decoders = WaitingRoom()
+        self.alarm = Alarm()
         self.handing_over = 0
         self.giving_way = 0
         self.draining = False

@@ -94,6 +94,7 @@ class Workshop:
         hall = self._hall
         run: list[Job] = []
         ends: list[tuple[Job, Outcome]] = []
+        bodies = [job.body for job, *_ in decoded]  # to let go of a large one takes time: after the lock
         with hall.lock:
             now_us = hall.clock_us()
             for job, picture, decode_us in decoded:
@@ -115,6 +116,7 @@ class Workshop:
             else:
                 self._free(lane, instance)
             hall.ease()
+        del bodies
         if ends:
             self._hand_on(ends)
         return run
@@ -126,7 +128,7 @@ class Workshop:
 
     def decoded(self, job: Job, picture: Picture | Failed, decode_us: int) -> None:
         """The picture decoded ahead, or why there is none."""
-        hall, ends = self._hall, False
+        hall, ends, body = self._hall, False, job.body
         with hall.lock:
             lane = hall.lanes[job.model]
             lane.ahead -= 1
@@ -138,6 +140,7 @@ class Workshop:
                 lane.decoded.append(job)
             hall.call(lane)
             hall.ease()
+        del body
         if ends and failed is not None:
             hall.ended(job, failed)
 

@@ -40,6 +40,7 @@ _HANDSHAKE_MS = 5000
 _IDLE_CONNECTION_MS = 60_000
 _STREAMS_PER_CONNECTION = 16  # of agents; calls and streams together may be
 _CALLS_PER_CONNECTION = 1024  # as their clients are told: what they call beyond waits with them
+_READ_AHEAD_BYTES = 4 << 20  # of a stream: a frame crosses in one go, also where the round trip is long
 _GRACE_S = 0.5  # for replies under way
 
 
@@ -114,6 +115,10 @@ class GrpcListener:
                 ("grpc.max_allowed_incoming_connections", self._max_peers + _SPARE_THREADS),
                 ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
                 ("grpc.max_connection_idle_ms", _IDLE_CONNECTION_MS),
+                # gRPC's own probe for the bandwidth would ping every agent after its frames; instead the window that
+                # it finds out by that is given from the start.
+                ("grpc.http2.bdp_probe", 0),
+                ("grpc.http2.lookahead_bytes", _READ_AHEAD_BYTES),
             ),
         )
         host, _, wanted = self._wanted.rpartition(":")

@@ -97,6 +97,13 @@ class GroupWriter(ABC, Generic[T]):
     def _refused(self, item: T, error: Exception) -> list[T]:
         """What may be acknowledged, changed perhaps, of one that cannot be committed."""
 
+    def _gap_us(self) -> int:
+        """From one commit to the next, at least; asked again whenever something was said to have changed."""
+        return self._every_us
+
+    def _took(self, us: int) -> None:
+        """A group was written and acknowledged in this time."""
+
     # -- inside -------------------------------------------------------------------------------------------
 
     def _put(self, item: T) -> bool:
@@ -116,8 +123,8 @@ class GroupWriter(ABC, Generic[T]):
             self.dropped += sum(map(self._count, items))
 
     def _run(self) -> None:
-        last_us = self._clock_us() - self._every_us
-        while group := self._take(last_us + self._every_us):
+        last_us = self._clock_us() - self._gap_us()
+        while group := self._take(last_us):
             last_us = self._clock_us()
             stored = self._write(group)
             if stored:
@@ -125,20 +132,23 @@ class GroupWriter(ABC, Generic[T]):
                     self._acknowledge(stored)
                 except Exception:  # whoever waits for word asks again; the writer must live
                     log.exception("acknowledging %d commits failed", len(stored))
+            self._took(self._clock_us() - last_us)
             with self._changed:
                 self._writing = 0
                 self._weight -= sum(map(self._weigh, group))
                 self._changed.notify_all()
 
-    def _take(self, not_before_us: int) -> list[T]:
+    def _take(self, last_us: int) -> list[T]:
         """The next group, empty once halted: the first after a pause goes at once, the rest in groups."""
         with self._changed:
             self._idle = True
             self._changed.wait_for(lambda: self._waiting or self._stopping)
             self._idle = False
-            wait_us = not_before_us - self._clock_us()
-            if wait_us > 0:
-                self._changed.wait_for(lambda: self._stopping or self._flush, wait_us / 1e6)
+            while not (self._stopping or self._flush):
+                wait_us = last_us + self._gap_us() - self._clock_us()
+                if wait_us <= 0:
+                    break
+                self._changed.wait(wait_us / 1e6)
             if self._stopping:
                 self._drop(*self._waiting)
                 self._waiting = []

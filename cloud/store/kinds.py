@@ -42,7 +42,10 @@ class StoreConfig(Block):
         repr=False,  # it may hold a password
         description="sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE; default: records.db in state_dir",
     )
-    commit_every: Duration = Field(duration("20ms"), description="also the longest an ack waits when idle")
+    commit_every: Duration = Field(
+        duration("20ms"),
+        description="the least time between two commits; up to five times as long where they would take a twentieth of it",
+    )
     keep: Duration | None = Field(
         None, description="records and pictures that arrived earlier than this are pruned; left out: never"
     )

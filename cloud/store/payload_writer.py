@@ -75,8 +75,8 @@ class PayloadWriter(GroupWriter[Arrival]):
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _take(self, not_before_us: int) -> list[Arrival]:
-        group = super()._take(not_before_us)
+    def _take(self, last_us: int) -> list[Arrival]:
+        group = super()._take(last_us)
         if group:
             self._give_way()
         return group

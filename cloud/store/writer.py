@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from cloud.store.group_writer import GroupWriter
+from cloud.store.pace import CommitPace
 from cloud.threads import left_after
 from pipelines.errors import Rejected, Retryable
 from pipelines.frame import FrameId
@@ -120,17 +121,23 @@ class StoreWriter(GroupWriter[Entry]):
             at_once=_GROUP_ENTRIES,
             acknowledge=acknowledge,
             passing=(Retryable,),
-            every_us=commit_every_us,
             clock_us=clock_us,
         )
         self._store = store
+        self._pace = CommitPace(commit_every_us)
+        self._batches = 0  # that wait
         self._unix_us = unix_us
         self.committed = 0
         self.rejected = 0
 
     def submit(self, entry: Entry) -> bool:
         """Queue for the next commit; False when it is dropped because too much waits already."""
-        return self._put(entry)
+        with self._changed:
+            taken = self._put(entry)
+            if taken and entry.batch is not None:
+                self._batches += 1
+                self._changed.notify_all()
+        return taken
 
     def count_in(self, counter: Callable[[str, str, Callable[[], float]], None]) -> None:
         """Show the counts as metrics; `counter` takes a name, words and how to read it."""
@@ -153,6 +160,19 @@ class StoreWriter(GroupWriter[Entry]):
         return clean
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    def _take(self, last_us: int) -> list[Entry]:
+        group = super()._take(last_us)
+        with self._changed:
+            self._batches -= sum(entry.batch is not None for entry in group)
+        return group
+
+    def _gap_us(self) -> int:
+        """An agent waits for the ack of a batch, for that of a live result it does not."""
+        return self._pace.every_us if self._batches else self._pace.gap_us
+
+    def _took(self, us: int) -> None:
+        self._pace.took(us)
 
     def _commit(self, group: Sequence[Entry]) -> None:
         self._store.commit(

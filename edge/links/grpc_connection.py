@@ -35,6 +35,7 @@ _CHANNEL = (
     ("grpc.service_config_disable_resolution", 1),
     ("grpc.min_reconnect_backoff_ms", ATTEMPT_WITHIN_US // 1000),  # also how long a connect may take
     ("grpc.max_receive_message_length", LARGEST_REPLY_BYTES + envelope.OVERHEAD_BYTES),
+    ("grpc.http2.bdp_probe", 0),  # replies are small: no ping of gRPC's own for their bandwidth
     ("grpc.max_send_message_length", -1),  # judged against what the worker says it takes
 )
 

@@ -1,7 +1,7 @@
 """Decode and detect in a loop, and nothing else: what a model server can reach at most.
 
 `python -m tests.bench.bare_loop MODEL PICTURE SIDE THREADS` reads seconds from its standard input, a number a line, and
-answers each with the frames a second of that time. Every thread has a session of its own with one thread of its own.
+answers each with the frames a second of that time and their number. Every thread has a session of its own with one thread of its own.
 """
 
 import sys
@@ -53,8 +53,8 @@ class Loop:
             self.once()
 
 
-def rate(loops: list[Loop], seconds: float) -> float:
-    """Frames a second of all of them together."""
+def rate(loops: list[Loop], seconds: float) -> tuple[float, int]:
+    """`(frames a second, frames)` of all of them together."""
     before = sum(loop.runs for loop in loops)
     begun_s = time.perf_counter()
     threads = [threading.Thread(target=loop.until, args=(begun_s + seconds,)) for loop in loops]
@@ -62,7 +62,8 @@ def rate(loops: list[Loop], seconds: float) -> float:
         thread.start()
     for thread in threads:
         thread.join()
-    return (sum(loop.runs for loop in loops) - before) / (time.perf_counter() - begun_s)
+    runs = sum(loop.runs for loop in loops) - before
+    return runs / (time.perf_counter() - begun_s), runs
 
 
 def main() -> None:
@@ -74,7 +75,7 @@ def main() -> None:
         loop.once()
     print("ready", flush=True)
     for line in sys.stdin:
-        print(rate(loops, float(line)), flush=True)
+        print(*rate(loops, float(line)), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """A whole worker against the loop it is built around: frames a second, and what its queue adds to a frame's wait.
 
-Throughput: `nearfar cloud` with an instance a core, one thread each, and an agent with four frames out, against as
-many threads that decode and detect the same picture in a bare loop (`tests/bench/bare_loop.py`), in turn. The agent
-runs on the same cores. On a machine that does other work a worker's more threads win it more of the cores; CPU per
-frame of both is free of that. Queue: a timer of 5 ms for a detector, Poisson arrivals at 70 % of what it can do; of
-each result the time is counted that its frame was ready and its instance free but not at work, and from its run's end
-to its reply.
+Throughput: `nearfar cloud` with an instance a core, one thread each, and an agent with two frames an instance out,
+against as many threads that decode and detect the same picture in a bare loop (`tests/bench/bare_loop.py`), in turn.
+The first core is the agent's and idle while the loop runs: an agent belongs to a gateway, and the loop has none. With
+the agent on the worker's own cores the ratio stands beside it. On a machine that does other work a worker's more
+threads win it more of the cores; CPU per frame of both is free of that. Queue: a timer of 5 ms for a detector, Poisson
+arrivals at 70 % of what it can do; of each result the time is counted that its frame was ready and its instance free but
+not at work, and from its run's end to its reply.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from pipelines.windows import quantile
 from tests.bench.bare_loop import encoding_of
 from tests.bench.load.arrivals import poisson
 from tests.bench.load.fleet import LoadAgent, drive, fleet, keep_busy
-from tests.bench.load.worker import SERVICE_MS, WorkerUnderLoad, stub_worker, worker_process
+from tests.bench.load.worker import SERVICE_MS, WorkerUnderLoad, on_cores, stub_worker, worker_process
 from tests.bench.postprocess import REAL, SHARED, pictures
 from tests.bench.report import Report, run, summary_ms
 from tests.support.models import write_yolox
@@ -36,7 +37,7 @@ BARS = {"zmq": 0.95, "grpc": 0.90}
 SIDE_PX = 320
 PICTURE_SIZE = (1280, 720)
 QUALITY = 80
-WINDOW = 4
+WINDOW = 2  # an instance: one frame in work and one that waits
 PATIENCE_US = 5_000_000
 LOAD, AGENTS = 0.7, 8
 QUEUE_P99_MS = 1.0
@@ -50,8 +51,7 @@ MODEL = """\
 
 
 class BareLoop:
-    """`rate(seconds)`: frames a second of the loop, in a process of its own that is idle otherwise; `cpu_s`: what it
-    took."""
+    """The loop in a process of its own that is idle otherwise."""
 
     def __init__(self, model: Path, picture: Path, threads: int) -> None:
         arguments = [str(model), str(picture), str(SIDE_PX), str(threads)]
@@ -65,7 +65,7 @@ class BareLoop:
         assert self._line() == "ready"
 
     def cpu_s(self) -> float:
-        """User and system time so far."""
+        """User and system time of it so far."""
         times = self._watched.cpu_times()
         return float(times.user + times.system)
 
@@ -73,49 +73,67 @@ class BareLoop:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def rate(self, seconds: float) -> float:
+    def run(self, seconds: float) -> tuple[float, int]:
+        """`(frames a second, frames)`."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()
-        return float(self._line())
+        rate, frames = self._line().split()
+        return float(rate), int(frames)
 
     def close(self) -> None:
         self._process.communicate(timeout=10)
 
 
 @contextmanager
-def bare_loop(model: Path, picture: Path, threads: int) -> Iterator[BareLoop]:
-    loop = BareLoop(model, picture, threads)
+def bare_loop(model: Path, picture: Path, cores: Collection[int]) -> Iterator[BareLoop]:
+    """A thread for each of `cores`, and nowhere else."""
+    with on_cores(cores):
+        loop = BareLoop(model, picture, len(cores))
     try:
         yield loop
     finally:
         loop.close()
 
 
-def throughput(kind: str, folder: Path, *, model: Path, pairs: int, seconds: float) -> dict[str, Any]:
-    """Frames a second and CPU of both, and the medians of the pairs' ratios; who begins changes from pair to pair."""
-    instances = len(os.sched_getaffinity(0))
-    picture = folder / "picture.jpg"
-    pixels = cv2.resize(pictures(real=SHARED.exists())[0], PICTURE_SIZE, interpolation=cv2.INTER_AREA)
-    cv2.imwrite(str(picture), pixels, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
+def worker_cores() -> list[int]:
+    """All but the first, which is the agent's; the only one, where there is no other."""
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[1:] or cores
+
+
+def throughput(
+    kind: str, picture: Path, *, model: Path, pairs: int, seconds: float, shared: bool = False
+) -> dict[str, Any]:
+    """Frames a second and CPU of both, and the medians of the pairs' ratios; who begins changes from pair to pair.
+    `shared`: every core is the worker's and the loop's, the agent's too. RuntimeError when a frame was not answered."""
+    mine = os.sched_getaffinity(0)
+    cores = sorted(mine) if shared else worker_cores()
     body = picture.read_bytes()
     frame = (body, encoding_of(body))
-    served = MODEL.format(model=model, side=SIDE_PX, instances=instances)
+    served = MODEL.format(model=model, side=SIDE_PX, instances=len(cores))
     ours: list[tuple[float, float]] = []  # frames a second, CPU ms a frame
     bare: list[tuple[float, float]] = []
-    with worker_process(kind, served) as worker, bare_loop(model, picture, instances) as loop:
+    with (
+        worker_process(kind, served, cores=cores) as worker,
+        bare_loop(model, picture, cores) as loop,
+        on_cores(mine if shared else mine - set(cores) or mine),
+    ):
         agent = LoadAgent("bench", worker.url, deadline_us=PATIENCE_US)
         try:
             agent.wait_ready()
 
-            def our_rate() -> float:
-                return keep_busy(agent, window=WINDOW, seconds=seconds, frame=frame)
+            def our_run() -> tuple[float, int]:
+                rate = keep_busy(agent, window=WINDOW * len(cores), seconds=seconds, frame=frame)
+                if agent.tally.rejects or agent.tally.held or agent.tally.not_sent:
+                    raise RuntimeError(f"frames were not answered: {agent.tally.rejects or agent.tally}")
+                return rate, len(agent.tally.timings)
 
-            our_rate()
+            our_run()
             for pair in range(pairs):
                 turns = [
-                    lambda: ours.append(_with_cpu(our_rate, worker.cpu_s, seconds)),
-                    lambda: bare.append(_with_cpu(lambda: loop.rate(seconds), loop.cpu_s, seconds)),
+                    lambda: ours.append(_with_cpu(our_run, worker.cpu_s)),
+                    lambda: bare.append(_with_cpu(lambda: loop.run(seconds), loop.cpu_s)),
                 ]
                 for turn in turns if pair % 2 else turns[::-1]:
                     turn()
@@ -131,14 +149,23 @@ def throughput(kind: str, folder: Path, *, model: Path, pairs: int, seconds: flo
         "worker_cpu_ms": _median(cpu_ms for _, cpu_ms in ours),
         "cpu_ratio": _median(a / b for (_, a), (_, b) in zip(ours, bare, strict=True)),
         "picture_bytes": len(body),
-        "instances": instances,
+        "instances": len(cores),
     }
 
 
-def _with_cpu(rate: Callable[[], float], cpu_s: Callable[[], float], seconds: float) -> tuple[float, float]:
+def _with_cpu(run_once: Callable[[], tuple[float, int]], cpu_s: Callable[[], float]) -> tuple[float, float]:
+    """`(frames a second, CPU ms a frame)` of one turn."""
     begun_s = cpu_s()
-    per_s = rate()
-    return per_s, 1000 * (cpu_s() - begun_s) / (per_s * seconds)
+    per_s, frames = run_once()
+    return per_s, 1000 * (cpu_s() - begun_s) / frames
+
+
+def picture_in(folder: Path) -> Path:
+    """A real frame where there is one, as a camera's JPEG."""
+    picture = folder / "picture.jpg"
+    pixels = cv2.resize(pictures(real=SHARED.exists())[0], PICTURE_SIZE, interpolation=cv2.INTER_AREA)
+    cv2.imwrite(str(picture), pixels, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
+    return picture
 
 
 def _median(values: Iterable[float]) -> float:
@@ -191,8 +218,13 @@ def measure(report: Report, arguments: argparse.Namespace) -> None:
             else write_yolox(folder / "made.onnx", classes=80, slow_layers=1, slow_channels=16)
         )
         report.figures["model"] = model.name
+        picture = picture_in(folder)
         for kind, bar in BARS.items():
-            found = throughput(kind, folder, model=model, pairs=pairs, seconds=seconds)
+            found = throughput(kind, picture, model=model, pairs=pairs, seconds=seconds)
+            beside = throughput(kind, picture, model=model, pairs=pairs, seconds=seconds, shared=True)
+            found["agent_on_the_same_cores"] = {
+                name: beside[name] for name in ("ratio", "cpu_ratio", "instances")
+            }
             with stub_worker(kind) as worker:
                 found["queue"] = queueing(worker, seconds=queue_s)
             report.figures[kind] = found

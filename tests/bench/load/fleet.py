@@ -47,6 +47,8 @@ class Tally:
     """From the end of a frame's time at the worker to the delivery of the reject that says so."""
     timings: list[WorkerTiming] = field(default_factory=list)
     """Of its results, as they came."""
+    arrived_us: list[int] = field(default_factory=list)
+    """When each of them came."""
 
 
 class LoadAgent:
@@ -115,6 +117,7 @@ class LoadAgent:
                 if (times := self._over(result.seq)) is not None:
                     on_time = event.arrived_us <= times[0] + self._deadline_us
                     self.tally.timings.append(result.timing)
+                    self.tally.arrived_us.append(event.arrived_us)
                     self.tally.on_time += on_time
                     self.tally.late += not on_time
             case Received(message=Reject() as reject):
@@ -210,23 +213,23 @@ def drive(
 def keep_busy(
     agent: LoadAgent, *, window: int, seconds: float, frame: tuple[bytes, Encoding] | None = None
 ) -> float:
-    """Answers a second of one agent that always has `window` frames out: what the worker can do. TimeoutError when it
-    answers nothing any more."""
+    """Answers a second of one agent that always has `window` frames out, from its first answer to its last: what the worker
+    can do. TimeoutError when it answers nothing any more, RuntimeError when it answered fewer than two."""
     body, encoding = frame or padded_jpeg(BODY_BYTES)
     agent.tally = Tally()
     room = threading.Semaphore(window)
     agent.freed = room.release
-    begun_us = monotonic_us()
-    until_us = begun_us + int(seconds * 1e6)
+    until_us = monotonic_us() + int(seconds * 1e6)
     while monotonic_us() < until_us:
         if not room.acquire(timeout=CONNECT_WITHIN_S):
             raise TimeoutError(f"{agent.name}: nothing came back for {CONNECT_WITHIN_S} s")
         agent.offer(monotonic_us(), body, encoding)
-    answered = agent.tally.on_time + agent.tally.late
-    took_s = (monotonic_us() - begun_us) / 1e6
+    arrived_us = list(agent.tally.arrived_us)  # those after it are of a window that is not filled up any more
     _let_end((agent,))
     agent.freed = lambda: None
-    return answered / took_s
+    if len(arrived_us) <= 1:
+        raise RuntimeError(f"{agent.name}: {len(arrived_us)} answers in {seconds} s: {agent.tally.rejects}")
+    return (len(arrived_us) - 1) * 1e6 / (arrived_us[-1] - arrived_us[0])
 
 
 def _let_end(agents: Sequence[LoadAgent]) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,9 +36,16 @@ Samples = dict[str, float]
 @contextmanager
 def on_core(core: int | None) -> Iterator[None]:
     """What is started meanwhile runs on that core alone; None: wherever it likes."""
+    with on_cores(None if core is None else {core}):
+        yield
+
+
+@contextmanager
+def on_cores(cores: Collection[int] | None) -> Iterator[None]:
+    """What is started meanwhile runs on those alone; None: wherever it likes."""
     mine = os.sched_getaffinity(0)
-    if core is not None:
-        os.sched_setaffinity(0, {core})
+    if cores is not None:
+        os.sched_setaffinity(0, cores)
     try:
         yield
     finally:
@@ -72,13 +79,15 @@ class WorkerUnderLoad:
 
 
 @contextmanager
-def worker_process(kind: str, model: str, *, core: int | None = None) -> Iterator[WorkerUnderLoad]:
-    """A worker with a listener of this kind and a model described in YAML, on one core or on all."""
+def worker_process(
+    kind: str, model: str, *, cores: Collection[int] | None = None
+) -> Iterator[WorkerUnderLoad]:
+    """A worker with a listener of this kind and a model described in YAML, on these cores or on all."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         file = root / "worker.yaml"
         file.write_text(WORKER.format(root=root, kind=kind, model=model))
-        with on_core(core):
+        with on_cores(cores):
             process = Process(["cloud", str(file)], root / "worker.log")
         try:
             yield WorkerUnderLoad(process.wait_ready(), kind)
@@ -89,7 +98,8 @@ def worker_process(kind: str, model: str, *, core: int | None = None) -> Iterato
 @contextmanager
 def stub_worker(kind: str) -> Iterator[WorkerUnderLoad]:
     """The worker with the timer, on its core."""
-    with worker_process(kind, STUB, core=worker_core()) as worker:
+    core = worker_core()
+    with worker_process(kind, STUB, cores=None if core is None else {core}) as worker:
         yield worker
 
 

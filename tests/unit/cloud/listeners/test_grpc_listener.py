@@ -14,6 +14,7 @@ from edge.links.base import Connected
 from protos.wire import envelope
 from protos.wire.session import Error, Hello, Lane, Ping, RejectReason, Welcome
 from tests.support.agents import HELLO, GrpcSpeaker, frame, port_of
+from tests.support.http2_tap import ACK, INITIAL_WINDOW_SIZE, PING, tapped
 from tests.support.wires import GrpcWorker, Wire, grpc_worker
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -55,6 +56,23 @@ def test_a_message_over_the_limit_ends_its_stream_with_words_and_leaves_the_othe
         assert "larger than" in str(gateway.error)
         other.send(Ping(nonce=1, sent_mono_us=0))
         other.receive()
+
+
+def test_frames_are_followed_by_no_probe_of_grpcs_own_and_a_large_one_crosses_in_one_go(
+    worker: GrpcWorker,
+) -> None:
+    """A probe after each agent's frames would wake both ends once more; the window it would find is given at once."""
+    _, listener = worker
+    with tapped(port_of(listener.address)) as tap, closing(GrpcSpeaker(tap.address)) as gateway:
+        gateway.send(HELLO)
+        assert isinstance(gateway.receive(), Welcome)
+        for seq in range(1, 5):
+            for message in frame(seq, b"x" * 40_000):
+                gateway.send(message)
+            gateway.send(Ping(nonce=seq, sent_mono_us=0))
+            gateway.receive()
+        assert tap.settings()[INITIAL_WINDOW_SIZE] >= 4 << 20
+        assert [flags for kind, flags, _ in tap.frames() if kind == PING and not flags & ACK] == []
 
 
 def test_a_method_nobody_has_is_answered_and_counted(worker: GrpcWorker) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from cloud.limits import ServiceLimits
@@ -36,10 +37,10 @@ class Agent:
         self.session = made.open(self.peer)
         self.session.receive(HELLO, now_us())
 
-    def frame(self, seq: int, budget_us: int = 5_000_000) -> None:
+    def frame(self, seq: int, budget_us: int = 5_000_000, *, body: bytes = b"0123456789") -> None:
         head = FrameHead(stream=0, seq=seq, worker_budget_us=budget_us, sent_mono_us=0, encoding=ENCODING)
         self.session.receive(head, self.now_us())
-        self.session.receive(FrameBody(stream=0, seq=seq, data=b"0123456789"), self.now_us())
+        self.session.receive(FrameBody(stream=0, seq=seq, data=body), self.now_us())
 
 
 def test_a_free_instance_decodes_what_it_takes_without_handing_it_over(tmp_path: Path) -> None:
@@ -50,6 +51,39 @@ def test_a_free_instance_decodes_what_it_takes_without_handing_it_over(tmp_path:
             agent.frame(seq)
             agent.peer.wait(Result, seq)
     assert all(name.startswith("nearfar-detect") for name in codec.threads)
+
+
+class WatchedBody(bytes):
+    """Says whether the backlog could be used while it was let go of."""
+
+    locked: Callable[[], bool]
+    seen: list[bool]
+
+    def __del__(self) -> None:
+        self.seen.append(self.locked())
+
+
+def _are(seen: list[bool], count: int) -> bool:
+    return len(seen) == count
+
+
+def test_a_body_that_is_decoded_is_let_go_of_while_others_may_use_the_backlog(tmp_path: Path) -> None:
+    """For a large one that takes time, and may take a wait for the interpreter."""
+    detector, seen = GatedDetector(), list[bool]()
+    with service(tmp_path, build=lambda: detector, timer=False) as (made, _):
+        agent, locked = Agent(made), made.backlog.work._hall.lock.locked
+        try:
+            detector.gate.clear()
+            for seq in (1, 2):  # the first by the instance that runs it, the second ahead of it
+                body = WatchedBody(b"0123456789")
+                body.locked, body.seen = locked, seen
+                agent.frame(seq, body=body)
+                del body
+                eventually(partial(_are, seen, seq), what="a body that nobody holds")
+        finally:
+            detector.gate.set()
+        agent.peer.wait(Result, 2)
+    assert seen == [False, False]
 
 
 def test_while_every_instance_works_the_next_frame_and_only_that_is_decoded_ahead(tmp_path: Path) -> None:

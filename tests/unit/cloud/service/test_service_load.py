@@ -183,15 +183,17 @@ def _jobs_alive() -> int:
     return sum(isinstance(thing, Job) for thing in gc.get_objects())
 
 
-def test_the_timer_looks_often_while_frames_wait_and_seldom_else(tmp_path: Path) -> None:
+def test_the_timer_sleeps_until_a_frame_expires_and_no_longer_than_it_is_told(tmp_path: Path) -> None:
     """A frame whose time is over holds its agent's credit until the timer finds it behind a long run."""
     with house(tmp_path, agents=1) as one:
-        idle_s = one.service.tick_after_s
+        backlog, most_us = one.service.backlog, 50_000
+        assert backlog.may_sleep_us(one.now_us, most_us) == most_us
         one.detector.gate.clear()
         one.agents[0].frame(one.now_us, budget_us=90_000)
         eventually(one.detector.running.is_set, what="a run")
         one.agents[0].frame(one.now_us, budget_us=80_000)
-        assert one.service.tick_after_s <= 0.01 < idle_s
+        assert backlog.may_sleep_us(one.now_us, most_us) == most_us
+        assert backlog.may_sleep_us(one.now_us + 60_000, most_us) == 20_000
         one.go(100_000)
         assert one.rejects()[RejectReason.EXPIRED] == 1
-        assert one.service.tick_after_s == idle_s
+        assert backlog.may_sleep_us(one.now_us, most_us) == most_us

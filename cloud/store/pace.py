@@ -1,0 +1,27 @@
+"""How often the record store is written to: in groups, so that what a commit costs is paid for many frames at once.
+
+Sans-IO. While commits are quick they come as often as they may; the writer is at work for at most a twentieth of the
+time, as long as that makes a group wait no more than `MOST` times as long. So on a slow disk or a busy machine groups
+grow by themselves. Agents keep a second's worth of answers that are not acknowledged.
+"""
+
+SHARE = 20
+MOST = 5
+_KEPT = 7 / 8  # of what was known, after each commit
+
+
+class CommitPace:
+    """`every_us`: never sooner after each other than this, however quick commits are; 0 = at once, however slow."""
+
+    def __init__(self, every_us: int) -> None:
+        self.every_us = every_us
+        self._took_us = 0.0
+
+    @property
+    def gap_us(self) -> int:
+        """From the begin of one commit to the begin of the next."""
+        return max(self.every_us, min(MOST * self.every_us, int(SHARE * self._took_us)))
+
+    def took(self, took_us: int) -> None:
+        """A group was committed and acknowledged in this time."""
+        self._took_us = _KEPT * self._took_us + (1 - _KEPT) * took_us if self._took_us else float(took_us)
