@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cloud.agents.reception import Reception
 from cloud.agents.session import WorkerSession
-from cloud.backlog.backlog import Backlog
 from cloud.backlog.decoding import DecodePool
+from cloud.backlog.front import Backlog
 from cloud.backlog.jobs import EXPIRED, STOPPED, Job, Outcome
 from cloud.backlog.lead import Lead
 from cloud.backlog.ledger import Ledger

@@ -17,7 +17,7 @@ from cloud.config import WorkerConfig
 from cloud.engine.engines import Engines
 from cloud.engine.metrics import show_engines
 from cloud.engine.of_worker import engines_of, in_engines
-from cloud.keeping.keeping import Keeping
+from cloud.keeping.storeroom import Storeroom
 from cloud.limits import ServiceLimits
 from cloud.listeners.base import Listener
 from cloud.listeners.kinds import LISTENERS, GrpcListenConfig
@@ -52,7 +52,7 @@ class Worker:
         self._door = door
         self._store: RecordStore | None = None
         self._service: Service | None = None
-        self._keeping: Keeping | None = None
+        self._storeroom: Storeroom | None = None
         self._engines: Engines | None = None
         self._listeners: dict[str, Listener] = {}
         self.left_behind: list[str] = []
@@ -110,8 +110,8 @@ class Worker:
         until_us = monotonic_us() + allowed_us
         # closing takes its part of the time, so that the promise holds for the process as a whole
         clean = self._service is None or self._service.drain(max(allowed_us - _CLOSING_US, allowed_us // 2))
-        if self._keeping is not None:
-            self._keeping.drain(max(0, until_us - _CLOSING_US - monotonic_us()))
+        if self._storeroom is not None:
+            self._storeroom.drain(max(0, until_us - _CLOSING_US - monotonic_us()))
         if not clean:
             log.warning("drained only in part: the time of %.1f s was not enough", allowed_us / 1e6)
         self._close((until_us - monotonic_us()) / 1e6)
@@ -140,7 +140,7 @@ class Worker:
             detections=config.limits.detections,
             batch_records=config.limits.batch_records,
         )
-        self._keeping = Keeping(
+        self._storeroom = Storeroom(
             config.store, self._store, limits=limits, codecs=codecs, clock_us=monotonic_us, unix_us=_unix_us
         )
         models = model_specs(config, plan)
@@ -157,16 +157,16 @@ class Worker:
             limits=limits,
             decode_threads=plan.decode,
             commit_every_us=config.store.commit_every,
-            live_payloads=self._keeping.live,
-            uploads=self._keeping.uploads,
+            live_payloads=self._storeroom.live,
+            uploads=self._storeroom.uploads,
         )
         metrics = self._service.metrics
         metrics.describe(name=config.name, store_id=self._store.store_id)
         self._service.start()
-        if self._keeping.writer is not None:
-            self._keeping.writer.give_way_to(self._service.backlog.give_way)
-        self._keeping.start()
-        self._keeping.show(metrics)
+        if self._storeroom.writer is not None:
+            self._storeroom.writer.give_way_to(self._service.backlog.give_way)
+        self._storeroom.start()
+        self._storeroom.show(metrics)
         show_engines(metrics.registry, lambda: [] if self._engines is None else self._engines.states())
         metrics.counter(
             "nearfar_worker_refused_messages",
@@ -208,8 +208,8 @@ class Worker:
         if self._service is not None:
             self._service.stop(max(0.0, until_s - _LAST_WORDS_S - time.monotonic()))
             self.left_behind += self._service.left_behind
-        if self._keeping is not None:
-            self.left_behind += self._keeping.stop(max(0.0, until_s - _LAST_WORDS_S - time.monotonic()))
+        if self._storeroom is not None:
+            self.left_behind += self._storeroom.stop(max(0.0, until_s - _LAST_WORDS_S - time.monotonic()))
         for listener in self._listeners.values():
             listener.halt()
         for listener in self._listeners.values():
@@ -219,7 +219,7 @@ class Worker:
             log.warning("left behind at the end: %s", ", ".join(self.left_behind))
         if self._store is not None and not self.left_behind:  # else somebody may still write
             self._store.close()
-        self._service = self._store = self._keeping = self._engines = None
+        self._service = self._store = self._storeroom = self._engines = None
         self._listeners = {}
 
 

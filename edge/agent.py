@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from edge.assembly import assemble, label_space
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from edge.far.labels import FarLabels
 from edge.links.base import Link
 from edge.outbox.oldest import oldest_age_us

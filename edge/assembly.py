@@ -9,11 +9,12 @@ from pathlib import Path
 from edge.archive.archivist import Archivist
 from edge.archive.assembly import build_archivist
 from edge.capture.streams import Streams
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
+from edge.config.scheduler_settings import link_settings, scheduler_settings, stream_settings
 from edge.far.budget_book import BudgetBook
 from edge.far.bulk_way import BulkWay
 from edge.far.ports import FarPorts
-from edge.flow.answers import AnswerDesk
+from edge.flow.answer_desk import AnswerDesk
 from edge.flow.dispatcher import Dispatcher
 from edge.flow.encoder import Encoder
 from edge.flow.reports import Reports
@@ -28,7 +29,6 @@ from edge.near.runner import NearRunner
 from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.writer import OutboxWriter
-from edge.scheduler_settings import link_settings, scheduler_settings, stream_settings
 from edge.scheduling.scheduler import Scheduler
 from edge.sinks.base import SinkThread
 from edge.sinks.threads import build_sinks

@@ -10,7 +10,7 @@ from pipelines.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from edge.agent import Agent
-    from edge.config import PipelineConfig
+    from edge.config.pipeline import PipelineConfig
 
 METRICS_NEED = "prometheus_client"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from cloud.agents.hello import refusal
 from cloud.agents.roster import Roster
 from cloud.agents.session import WorkerSession
-from cloud.backlog.backlog import Backlog
+from cloud.backlog.front import Backlog
 from cloud.limits import ServiceLimits
 from pipelines.frame import new_run
 from protos.wire.session import Credit, Error, Hello, Lane, Limits, ModelInfo, Ping, RejectReason, Welcome

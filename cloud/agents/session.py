@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from cloud.backlog.backlog import Backlog
+from cloud.backlog.front import Backlog
 from cloud.backlog.jobs import Failed, Job
 from cloud.backlog.lead import Lead
 from cloud.limits import LARGEST_SEQ

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cloud.agents.session import WorkerSession
 from cloud.keeping.batches import batch_entry
-from cloud.keeping.intake import BulkIntake
+from cloud.keeping.bulk_intake import BulkIntake
 from cloud.keeping.uploads import Uploads, refuse_without_a_store
 from cloud.limits import ServiceLimits
 from cloud.store.writer import StoreWriter

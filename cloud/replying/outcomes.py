@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from cloud.agents.reception import Reception
 from cloud.agents.session import WorkerSession
-from cloud.backlog.backlog import Backlog
+from cloud.backlog.front import Backlog
 from cloud.backlog.jobs import Detected, Job, Outcome
 from cloud.keeping.live_payloads import LivePayloads
 from cloud.replying.replies import FarRecord, reject_of, result_of

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 
 from cloud.agents.reception import Reception
-from cloud.backlog.backlog import Backlog
+from cloud.backlog.front import Backlog
 from cloud.models.host import ModelHost
 from cloud.store.writer import StoreWriter
 from cloud.telemetry.metrics import WorkerMetrics

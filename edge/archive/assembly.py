@@ -5,9 +5,9 @@ from collections.abc import Callable
 from edge.archive.archivist import RING_BYTES, Archivist
 from edge.archive.ring import AroundRing
 from edge.archive.rules import UplinkRule, UplinkRules
+from edge.config.scheduler_settings import seen_rule
+from edge.config.uplink import AroundConfig, UplinkConfig, UplinkRuleConfig
 from edge.outbox.payload import PayloadEntry
-from edge.scheduler_settings import seen_rule
-from edge.uplink_config import AroundConfig, UplinkConfig, UplinkRuleConfig
 from pipelines.codecs.kinds import CODECS
 from pipelines.result import AnsweredBy
 

@@ -12,15 +12,15 @@ from typing import Protocol
 from edge.backoff import Backoff
 from edge.capture.base import Shape
 from edge.capture.camera_machine import Patience
+from edge.capture.gatekeeper import Gatekeeper
 from edge.capture.kinds import SOURCES, LiveSourceConfig
 from edge.capture.publisher import Publisher
 from edge.capture.reader import Reader
 from edge.capture.slot import Slot
 from edge.capture.state import StreamStatus
 from edge.capture.watchdog import Watchdog
-from edge.flow.gatekeeper import Gatekeeper
+from edge.config.streams import StreamConfig
 from edge.flow.stream_port import StreamPort
-from edge.stream_rules import StreamConfig
 from pipelines.frame import Frame
 from pipelines.gates.kinds import GATES
 from protos.wire.session import StreamInfo

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from edge.far.accord import Accord
 from edge.far.bulk_way import BulkWay
 from edge.far.sight import DATA_BUDGET, LinkSight
-from edge.flow.answers import AnswerDesk
+from edge.flow.answer_desk import AnswerDesk
 from edge.flow.pending import Pending
 from edge.flow.stream_port import StreamPort
 from edge.links.base import Connected, Disconnected, Dropped, Link, LinkEvent, Received, Refused, Sent

@@ -12,7 +12,7 @@ from edge.far.bulk_way import BulkWay
 from edge.far.lookouts import Lookouts
 from edge.far.port import FarPort
 from edge.far.sight import LinkSight
-from edge.flow.answers import AnswerDesk
+from edge.flow.answer_desk import AnswerDesk
 from edge.flow.encoder import Encoder
 from edge.flow.pending import Pending
 from edge.flow.stream_port import StreamPort

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from edge.archive.archivist import Archivist
 from edge.far.ports import FarPorts
 from edge.far.sight import LinkSight
-from edge.flow.answers import AnswerDesk
+from edge.flow.answer_desk import AnswerDesk
 from edge.flow.enactor import Enactor
 from edge.flow.encoder import Encoded
 from edge.flow.intake import Intake

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from edge.archive.archivist import Archivist
 from edge.far.ports import FarPorts
-from edge.flow.answers import AnswerDesk
+from edge.flow.answer_desk import AnswerDesk
 from edge.flow.pending import Pending
 from edge.flow.track_runner import TrackRun
 from edge.flow.tracking import Tracking, give_honestly

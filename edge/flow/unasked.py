@@ -4,7 +4,7 @@ A camera may give pictures faster than the dispatcher turns. What such a frame c
 captured it, so no other camera and no live event waits behind it, and nothing of it is lost at the end.
 """
 
-from edge.flow.answers import AnswerDesk
+from edge.flow.answer_desk import AnswerDesk
 from edge.outbox.port import Outbox
 from edge.telemetry.counters import Counters
 from pipelines.frame import Frame

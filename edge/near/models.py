@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 
 from edge.capture.streams import Streams
-from edge.config import NearConfig, PipelineConfig
+from edge.config.pipeline import NearConfig, PipelineConfig
 from edge.near.names import NearNames
 from edge.near.runner import warm_up
 from pipelines.detectors.base import CancelToken, Detector

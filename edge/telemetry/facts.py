@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from protos.wire.session import ModelInfo, StreamInfo
 
 _PACKAGES = ("nearfar", "onnxruntime", "opencv-python-headless", "pyzmq", "grpcio", "numpy")

@@ -8,7 +8,7 @@ log B is maximised, exactly, by dynamic programming over the rungs in order of b
 from collections.abc import Sequence
 from math import log
 
-from edge.scheduler_settings import rung_of
+from edge.config.scheduler_settings import rung_of
 from nearfar.calibrate.figures import RungFigures
 from pipelines.codecs.base import PictureShape
 from pipelines.codecs.kinds import RungConfig

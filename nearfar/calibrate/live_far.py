@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from edge.links.base import Connected, Disconnected, Link, LinkEvent, Received, Refused, Sent
 from edge.links.kinds import LINKS
 from nearfar.calibrate.far_side import FarAnswer

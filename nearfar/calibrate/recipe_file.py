@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from nearfar.calibrate.figures import Calibration, RungFigures
 from nearfar.calibrate.safe_write import may_replace, replace_content
 from nearfar.calibrate.yaml_edit import EditError, Plain, Value, with_comment_above, with_values

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from edge.config import PipelineConfig
-from edge.scheduler_settings import rung_of
+from edge.config.pipeline import PipelineConfig
+from edge.config.scheduler_settings import rung_of
 from nearfar.calibrate.clips import Clips
 from nearfar.calibrate.common_labels import CommonLabels
 from nearfar.calibrate.far_side import FarSide

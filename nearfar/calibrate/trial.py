@@ -6,7 +6,7 @@ the other, so no duration has another run in it. Boxes are compared in one list 
 
 from collections.abc import Callable, Sequence
 
-from edge.scheduler_settings import rung_of
+from edge.config.scheduler_settings import rung_of
 from nearfar.calibrate.common_labels import CommonLabels
 from nearfar.calibrate.far_side import FarSide
 from nearfar.calibrate.rows import FarSight, Row, Sight

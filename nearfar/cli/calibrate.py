@@ -14,7 +14,7 @@ from pipelines.errors import ConfigError
 from pipelines.units import extent
 
 if TYPE_CHECKING:  # it brings cv2, and help stays quick
-    from edge.config import PipelineConfig
+    from edge.config.pipeline import PipelineConfig
     from nearfar.calibrate.far_side import FarSide
     from nearfar.calibrate.run import Outcome
 

@@ -10,8 +10,8 @@ from cloud.listeners.kinds import LISTENERS, REFLECTION
 from cloud.models.thread_plan import ThreadPlan, thread_plan
 from cloud.store.kinds import STORES
 from edge.capture.kinds import SOURCES
-from edge.config import PipelineConfig, load_pipeline
-from edge.config_warnings import warnings
+from edge.config.pipeline import PipelineConfig, load_pipeline
+from edge.config.warnings import warnings
 from edge.links.kinds import LINKS, LinkConfig
 from edge.sinks.kinds import SINKS
 from nearfar.agent_page import need_metrics

@@ -29,8 +29,8 @@ def command(pipeline: Path, overrides: tuple[str, ...], as_json: bool) -> None: 
     remain), 1 if something does, 2 when PIPELINE has to be mended.
     """
     process.set_up_logging("error")
-    from edge.config import load_pipeline  # noqa: PLC0415 - cv2 and the engines load only when it is run
-    from edge.config_warnings import warnings  # noqa: PLC0415
+    from edge.config.pipeline import load_pipeline  # noqa: PLC0415 - cv2 and the engines load only when it is run
+    from edge.config.warnings import warnings  # noqa: PLC0415
     from nearfar.bounded import anything_hangs  # noqa: PLC0415
     from nearfar.doctor.examination import examine  # noqa: PLC0415
     from nearfar.doctor.finding import Level, ok, warn  # noqa: PLC0415

@@ -39,7 +39,7 @@ def command(
     loading = CancelToken()
     stop = process.stop_on_signals(loading.cancel)
     from edge.agent import Agent  # noqa: PLC0415 - cv2 and the model engine load only when an agent runs
-    from edge.config import load_pipeline  # noqa: PLC0415
+    from edge.config.pipeline import load_pipeline  # noqa: PLC0415
     from nearfar.http import serving  # noqa: PLC0415
     from pipelines import runtime  # noqa: PLC0415
 

@@ -5,8 +5,8 @@ import click
 from cloud.deploy.kinds import DEPLOYMENTS
 from cloud.listeners.kinds import LISTENERS
 from cloud.store.kinds import STORES
-from edge.blocks import POLICIES
 from edge.capture.kinds import SOURCES
+from edge.config.scheduler import POLICIES
 from edge.links.kinds import LINKS
 from edge.sinks.kinds import SINKS
 from pipelines.codecs.kinds import CODECS

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from cloud.config import WorkerConfig
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from nearfar.reference import reference
 from pipelines.blocks import Block
 

@@ -109,7 +109,7 @@ def command(
     The same code as on a gateway, thousands of frames a second, the same figures for the same seed. No model is
     loaded and nothing is sent: see which policy, ladder and deadline suit a link before you buy one.
     """
-    from edge.config import load_pipeline  # noqa: PLC0415 - help stays quick
+    from edge.config.pipeline import load_pipeline  # noqa: PLC0415 - help stays quick
     from nearfar.simulation.accuracies import read_accuracies  # noqa: PLC0415
     from nearfar.simulation.comparison import BOUNDS, compare, gap_closed, table  # noqa: PLC0415
     from nearfar.simulation.recipe import Assumed, set_up  # noqa: PLC0415

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
 
-from edge.config import MAX_LINKS, PipelineConfig
+from edge.config.pipeline import MAX_LINKS, PipelineConfig
 from edge.far.accord import Accord
 from nearfar.doctor import machine, near, sinks, streams, way
 from nearfar.doctor.finding import Finding, fail, ok

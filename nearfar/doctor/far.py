@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from edge.links.base import Connected, Link, LinkEvent, Received, Refused, Sent
 from edge.links.kinds import LINKS
 from nearfar.bounded import seconds

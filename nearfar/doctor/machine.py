@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from nearfar.bounded import LateError, within
 from nearfar.doctor.finding import Finding, fail, ok, skipped, warn, words_of
 from nearfar.doctor.limits import Limit, as_asked

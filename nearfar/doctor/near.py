@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from edge.near.runner import warm_up
 from nearfar.bounded import LateError, within
 from nearfar.doctor.finding import Finding, fail, ok, skipped, warn, words_of

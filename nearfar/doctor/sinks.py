@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from edge.sinks.kinds import SOCKET_PATH_BYTES, JsonlSinkConfig, SocketSinkConfig, StdoutSinkConfig
 from nearfar.bounded import within
 from nearfar.doctor.finding import Finding, fail, ok, words_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from edge.capture.base import Source
 from edge.capture.kinds import SOURCES
-from edge.stream_rules import StreamConfig
+from edge.config.streams import StreamConfig
 from nearfar.bounded import LateError, within
 from nearfar.doctor.finding import Finding, fail, ok, skipped, words_of
 from nearfar.doctor.limits import Limit, as_asked

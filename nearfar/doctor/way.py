@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edge.config import PipelineConfig
-from edge.scheduler_settings import rung_of
+from edge.config.pipeline import PipelineConfig
+from edge.config.scheduler_settings import rung_of
 from nearfar.bounded import within
 from nearfar.doctor import far, network
 from nearfar.doctor.finding import Finding, Level, fail, ok, skipped, words_of

@@ -6,8 +6,8 @@ With measured accuracies the ladder and what each answer is worth come from them
 
 from dataclasses import dataclass, replace
 
-from edge.config import PipelineConfig
-from edge.scheduler_settings import rung_of, scheduler_settings
+from edge.config.pipeline import PipelineConfig
+from edge.config.scheduler_settings import rung_of, scheduler_settings
 from edge.scheduling.rung import Rung
 from edge.scheduling.settings import SchedulerSettings, StreamSettings
 from nearfar.simulation.accuracies import Accuracies, constant_accuracies

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from edge.scheduler_settings import rung_of
+from edge.config.scheduler_settings import rung_of
 from nearfar.calibrate.clips import every_nth
 from nearfar.calibrate.common_labels import CommonLabels
 from nearfar.calibrate.local_far import LocalFar

@@ -10,7 +10,7 @@ import pytest
 
 from cloud.listeners.base import Listener
 from cloud.listeners.kinds import LISTENERS
-from edge.config import FarConfig
+from edge.config.pipeline import FarConfig
 from edge.links.base import Connected, LinkEvent, Refused
 from edge.links.kinds import LINKS
 from protos.wire.bulk import BulkBatch, Have

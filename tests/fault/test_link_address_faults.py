@@ -15,7 +15,7 @@ import pytest
 
 from cloud.listeners.kinds import LISTENERS
 from edge.agent import Agent
-from edge.config import load_pipeline
+from edge.config.pipeline import load_pipeline
 from edge.links.kinds import LINKS
 from nearfar.relay import Relay
 from pipelines.codecs.jpeg import JpegCodec

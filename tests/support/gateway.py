@@ -10,7 +10,7 @@ from typing import Any
 from cloud.service import Service
 from cloud.store.records import RecordStore
 from edge.agent import Agent
-from edge.config import load_pipeline
+from edge.config.pipeline import load_pipeline
 from edge.links.memory import MemoryLink
 from pipelines.codecs.base import Codec
 from pipelines.detectors.base import Detector

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cloud.listeners.zmq import ZmqListener
-from edge.config import PipelineConfig, load_pipeline
+from edge.config.pipeline import PipelineConfig, load_pipeline
 from nearfar.doctor.examination import examine
 from nearfar.doctor.finding import Finding, Level
 from pipelines.runtime import monotonic_us

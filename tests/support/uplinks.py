@@ -4,7 +4,7 @@ import numpy as np
 
 from edge.archive.assembly import rule_of
 from edge.archive.rules import UplinkRules
-from edge.uplink_config import UplinkConfig
+from edge.config.uplink import UplinkConfig
 from pipelines.frame import FrameId
 from pipelines.result import AnsweredBy, Detections, Record, Status
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cloud.keeping.keeping import Keeping
+from cloud.keeping.storeroom import Storeroom
 from cloud.limits import ServiceLimits
 from cloud.models.spec import ModelSpec
 from cloud.scheduling.batch_rule import BatchRule
@@ -117,7 +117,7 @@ def service(
         wanted = PayloadsConfig(
             path=folder / "payloads", max_bytes=size(f"{payload_bytes or 1}B"), keep="none"
         )
-        keeping = Keeping(
+        storeroom = Storeroom(
             StoreConfig(url=f"sqlite:///{folder}/records.db", payloads=wanted if payload_bytes else None),
             store,
             limits=limits,
@@ -146,16 +146,16 @@ def service(
             limits=limits,
             commit_every_us=0,
             decode_threads=decode_threads,
-            uploads=keeping.uploads,
+            uploads=storeroom.uploads,
         )
         made.start(timer=timer)
-        if keeping.writer is not None:
-            keeping.writer.start()
+        if storeroom.writer is not None:
+            storeroom.writer.start()
         try:
             yield made, store
         finally:
             made.stop()
-            keeping.stop(2.0)
+            storeroom.stop(2.0)
 
 
 WORKER_YAML = """\

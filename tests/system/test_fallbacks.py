@@ -13,7 +13,7 @@ from typing import Any
 
 from cloud.store.records import RecordStore
 from edge.agent import Agent
-from edge.config import load_pipeline
+from edge.config.pipeline import load_pipeline
 from edge.links.memory import MemoryLink
 from nearfar.report.run import read_run
 from pipelines.codecs.jpeg import JpegCodec

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edge.agent import Agent
-from edge.config import load_pipeline
+from edge.config.pipeline import load_pipeline
 from tests.support.eventually import eventually
 
 PICTURES = 20_000

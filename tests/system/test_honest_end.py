@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 from edge.agent import Agent
-from edge.config import load_pipeline
+from edge.config.pipeline import load_pipeline
 from edge.outbox.store import MemoryOutbox
 from pipelines.errors import Retryable
 from tests.support.eventually import eventually

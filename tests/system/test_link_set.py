@@ -11,7 +11,7 @@ import pytest
 
 from cloud.service import Service
 from edge.agent import Agent
-from edge.config import load_pipeline
+from edge.config.pipeline import load_pipeline
 from edge.links.memory import MemoryLink
 from pipelines.codecs.jpeg import JpegCodec
 from pipelines.detectors.synthetic import SyntheticDetector

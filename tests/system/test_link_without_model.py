@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Event
 
 from edge.agent import Agent
-from edge.config import load_pipeline
+from edge.config.pipeline import load_pipeline
 from edge.links.memory import MemoryLink
 from pipelines.codecs.jpeg import JpegCodec
 from pipelines.detectors.synthetic import SyntheticDetector

@@ -13,7 +13,7 @@ import pytest
 from cloud.service import Service
 from cloud.store.records import RecordStore
 from edge.agent import Agent
-from edge.config import load_pipeline
+from edge.config.pipeline import load_pipeline
 from edge.links.memory import MemoryLink
 from pipelines.codecs.jpeg import JpegCodec
 from pipelines.detectors.synthetic import SyntheticDetector

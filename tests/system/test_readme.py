@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from pipelines.document import Document
 
 ROOT = Path(__file__).parents[2]

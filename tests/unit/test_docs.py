@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cloud.config import WorkerConfig
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from nearfar.cli.main import COMMANDS, nearfar
 from pipelines.document import Document
 

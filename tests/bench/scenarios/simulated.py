@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from edge.config import load_pipeline
+from edge.config.pipeline import load_pipeline
 from nearfar.simulation.accuracies import AccuraciesFile, scored
 from nearfar.simulation.comparison import run
 from nearfar.simulation.recipe import Assumed, Setup, set_up

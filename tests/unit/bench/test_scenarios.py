@@ -199,7 +199,7 @@ def test_everything_happens_in_a_short_run_too(scenario: Any) -> None:
 @pytest.mark.parametrize("link", ["zmq", "grpc"])
 def test_the_recipes_are_what_agents_and_workers_read(tmp_path: Path, policy: str, link: str) -> None:
     from cloud.config import WorkerConfig  # noqa: PLC0415
-    from edge.config import PipelineConfig  # noqa: PLC0415
+    from edge.config.pipeline import PipelineConfig  # noqa: PLC0415
     from pipelines.document import Document  # noqa: PLC0415
 
     text = pipeline_yaml(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-import cloud.keeping.keeping
+import cloud.keeping.storeroom
 import cloud.worker
 from cloud.config import load_worker
 from cloud.limits import ServiceLimits
@@ -39,14 +39,14 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         seen.update(values)
         raise Seen("no service today")
 
-    made = cloud.keeping.keeping.Keeping
+    made = cloud.keeping.storeroom.Storeroom
 
-    def keeping(store: Any, *rest: Any, **values: Any) -> Any:
+    def storeroom(store: Any, *rest: Any, **values: Any) -> Any:
         seen.update(store_config=store, keeping_limits=values["limits"])
         return made(store, *rest, **values)
 
     monkeypatch.setattr(cloud.worker, "Service", service)
-    monkeypatch.setattr("cloud.worker.Keeping", keeping)
+    monkeypatch.setattr("cloud.worker.Storeroom", storeroom)
     with pytest.raises(Seen):
         cloud.worker.Worker(load_worker(tmp_path / "worker.yaml")).start()
     return seen

@@ -14,7 +14,7 @@ import pytest
 
 import edge.assembly
 from edge.agent import Agent
-from edge.config import PipelineConfig, load_pipeline
+from edge.config.pipeline import PipelineConfig, load_pipeline
 from edge.outbox.stats import OutboxStats
 from edge.telemetry.promises import broken_promises
 from pipelines.errors import Fatal, NearfarError

@@ -11,10 +11,10 @@ import edge.archive.assembly
 import edge.assembly
 import edge.capture.streams
 from edge.agent import Agent
-from edge.config import load_pipeline
+from edge.config.pipeline import load_pipeline
+from edge.config.uplink import UplinkRuleConfig
 from edge.outbox.bounds import Bounds
 from edge.scheduling.priority_rule import PriorityRule
-from edge.uplink_config import UplinkRuleConfig
 from pipelines.errors import Fatal
 from pipelines.result import AnsweredBy, Priority
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from cloud.config import WorkerConfig
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from nearfar.cli import main as command_line
 from nearfar.cli.schema import MODELS, schema
 from nearfar.process import main_guard

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cloud.config import WorkerConfig
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from nearfar.cli import health
 from nearfar.cli import main as command_line
 from nearfar.http import HttpServer

@@ -23,7 +23,7 @@ streams: {{cam: {{source: {{kind: synthetic, fps: 5}}}}}}
 near: {{detector: {{kind: synthetic}}}}
 sinks: [{{kind: stdout}}]
 """
-LATE = ("cloud.config", "edge.config", "cv2")  # the command hears signals itself by then
+LATE = ("cloud.config", "edge.config.pipeline", "cv2")  # the command hears signals itself by then
 FILES = {"cloud": WORKER, "edge": PIPELINE}
 
 

@@ -10,8 +10,8 @@ import pytest
 import cloud.deploy.kinds
 import cloud.listeners.kinds
 import cloud.store.kinds
-import edge.blocks
 import edge.capture.kinds
+import edge.config.scheduler
 import edge.links.kinds
 import edge.sinks.kinds
 import pipelines.blocks
@@ -39,7 +39,7 @@ FAMILIES = {
         edge.capture.kinds.SOURCES,
         edge.sinks.kinds.SINKS,
         edge.links.kinds.LINKS,
-        edge.blocks.POLICIES,
+        edge.config.scheduler.POLICIES,
     ),
     "cloud": (cloud.listeners.kinds.LISTENERS, cloud.store.kinds.STORES, cloud.deploy.kinds.DEPLOYMENTS),
 }
@@ -75,8 +75,8 @@ def test_a_family_has_exactly_the_kinds_the_schema_accepts(family, annotation):
 
 
 def test_the_policies_of_the_schema_are_the_registered_ones():
-    words = get_args(edge.blocks.SchedulerConfig.model_fields["policy"].annotation)
-    assert set(words) == {kind.name for kind in edge.blocks.POLICIES}
+    words = get_args(edge.config.scheduler.SchedulerConfig.model_fields["policy"].annotation)
+    assert set(words) == {kind.name for kind in edge.config.scheduler.POLICIES}
 
 
 def test_an_unknown_kind_names_the_nearest():

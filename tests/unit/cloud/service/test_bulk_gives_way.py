@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from cloud.backlog.backlog import MOST_GIVING_WAY_S
+from cloud.backlog.front import MOST_GIVING_WAY_S
 from cloud.store.payload_writer import PayloadWriter
 from edge.outbox.uplink import ACK_WITHIN_US
 from protos.wire.bulk import Ack
@@ -20,7 +20,7 @@ from tests.support.workers import clock_us, unix_us
 from tests.unit.cloud.service.test_service_bulk import batch
 from tests.unit.cloud.store.test_payload_writer import ScriptedPayloads, payload
 
-MOST = "cloud.backlog.backlog.MOST_GIVING_WAY_S"
+MOST = "cloud.backlog.front.MOST_GIVING_WAY_S"
 
 
 @pytest.fixture

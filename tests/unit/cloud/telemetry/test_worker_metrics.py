@@ -2,7 +2,7 @@
 
 from cloud.engine.metrics import show_engines
 from cloud.engine.seat import Condition, EngineState
-from cloud.keeping.keeping import Keeping
+from cloud.keeping.storeroom import Storeroom
 from cloud.limits import ServiceLimits
 from cloud.store.kinds import StoreConfig
 from cloud.telemetry.metrics import WorkerMetrics
@@ -24,10 +24,10 @@ ENGINE = EngineState(engine=0, pid=0, condition=Condition.ENDED, restarts=2, wor
 def test_every_metric_of_a_worker_is_documented_and_none_is_documented_that_is_not_there(tmp_path):
     with service(tmp_path) as (made, store):
         config = StoreConfig(url=f"sqlite:///{tmp_path}/records.db")
-        keeping = Keeping(
+        storeroom = Storeroom(
             config, store, limits=ServiceLimits(), codecs=(), clock_us=clock_us, unix_us=clock_us
         )
-        keeping.show(made.metrics)
+        storeroom.show(made.metrics)
         made.metrics.describe(name="w", store_id="s")
         made.metrics.model_restarts.labels("m")
         made.metrics.errors.labels("version")

@@ -9,9 +9,9 @@ from edge.archive.archivist import Archivist
 from edge.archive.assembly import build_archivist, rule_of
 from edge.archive.ring import AroundRing
 from edge.archive.rules import Verdict
-from edge.config import load_pipeline
-from edge.config_warnings import warnings
-from edge.uplink_config import UplinkConfig
+from edge.config.pipeline import load_pipeline
+from edge.config.uplink import UplinkConfig
+from edge.config.warnings import warnings
 from pipelines.errors import ConfigError
 from pipelines.result import AnsweredBy, Priority
 from tests.support.uplinks import BOTH, SECOND, SIZE, answer, rules

@@ -6,7 +6,7 @@ import pytest
 
 from edge.capture.state import StreamState
 from edge.capture.streams import Streams
-from edge.stream_rules import StreamConfig
+from edge.config.streams import StreamConfig
 from pipelines.errors import ConfigError
 from pipelines.runtime import monotonic_us
 from tests.support.eventually import eventually

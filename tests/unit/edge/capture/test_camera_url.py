@@ -4,7 +4,7 @@ import pytest
 
 from edge.capture.camera_check import why_not
 from edge.capture.camera_url import camera_url, with_credentials
-from edge.config import load_pipeline
+from edge.config.pipeline import load_pipeline
 from pipelines.errors import ConfigError
 from pipelines.redaction import redacted
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from edge.capture.gatekeeper import Gatekeeper
 from edge.capture.publisher import Publisher
 from edge.capture.slot import Slot
-from edge.flow.gatekeeper import Gatekeeper
 from pipelines.frame import Frame, Picture
 from pipelines.gates.base import Verdict, Why
 

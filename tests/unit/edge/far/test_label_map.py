@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from edge.config import PipelineConfig, load_pipeline
-from edge.flow.answers import AnswerDesk
+from edge.config.pipeline import PipelineConfig, load_pipeline
+from edge.flow.answer_desk import AnswerDesk
 from edge.identity import Identity
 from edge.near.names import NearNames
 from pipelines.detectors.kinds import YoloxConfig

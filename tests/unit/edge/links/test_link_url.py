@@ -2,7 +2,7 @@
 
 import pytest
 
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from pipelines.document import Document
 from pipelines.errors import ConfigError
 from pipelines.redaction import redacted

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from edge.config import PipelineConfig, load_pipeline
-from edge.scheduler_settings import scheduler_settings, stream_settings
+from edge.config.pipeline import PipelineConfig, load_pipeline
+from edge.config.scheduler_settings import scheduler_settings, stream_settings
 from edge.scheduling.ladder_cost import LadderCost
 from edge.scheduling.priority_rule import PriorityRule
 from edge.scheduling.rung import Rung

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edge.config import load_pipeline
+from edge.config.pipeline import load_pipeline
 from edge.inbox import Inbox
 from edge.sinks import threads
 from edge.sinks.base import SinkThread

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from edge.scheduler_settings import rung_of
+from edge.config.scheduler_settings import rung_of
 from nearfar.calibrate.figures import figures, remarks
 from nearfar.calibrate.rows import as_file, undisturbed
 from nearfar.calibrate.table import headline, table

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edge.config import NearConfig, PipelineConfig, SmallerConfig
+from edge.config.pipeline import NearConfig, PipelineConfig, SmallerConfig
 from nearfar.calibrate.clips import every_nth
 from nearfar.calibrate.common_labels import CommonLabels
 from nearfar.calibrate.local_far import LocalFar, local_far

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from nearfar.calibrate.yaml_edit import EditError, with_comment_above, with_values
 from pipelines.document import Document
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from edge.scheduling.rung import Rung
 from nearfar.simulation.accuracies import (
     AccuraciesFile,

@@ -29,7 +29,7 @@ PARTS_BYTES = 256 << 20
 log = logging.getLogger(__name__)
 
 
-class Keeping:
+class Storeroom:
     """`payloads`, `writer`, `live` and `uploads` are None when the file keeps no pictures. `codecs`: those this worker
     decodes. Raises ConfigError when the folder cannot be made."""
 

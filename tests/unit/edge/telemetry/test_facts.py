@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from edge.config import load_pipeline
+from edge.config.pipeline import load_pipeline
 from edge.telemetry.facts import cpu_name, facts_of, machine
 from protos.wire.session import ModelInfo, StreamInfo
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from edge.config import PipelineConfig, load_pipeline
-from edge.config_warnings import warnings
+from edge.config.pipeline import PipelineConfig, load_pipeline
+from edge.config.warnings import warnings
 from pipelines.detectors.kinds import SyntheticDetectorConfig, YoloxConfig, at_input
 from pipelines.errors import ConfigError
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
+from edge.config.streams import SeenConfig
 from edge.scheduling.priority_rule import PriorityRule
 from edge.scheduling.rung import Rung
 from edge.scheduling.settings import LinkSettings, SchedulerSettings, SmallNear, StreamSettings, Tracking
-from edge.stream_rules import SeenConfig
 from pipelines.codecs.kinds import RungConfig
 from pipelines.result import Priority
 from protos.wire.session import StreamInfo

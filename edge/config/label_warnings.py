@@ -5,7 +5,7 @@ Where the file has `labels`, that is a fault. Without them far's model may show 
 
 from collections.abc import Iterator
 
-from edge.config import PipelineConfig
+from edge.config.pipeline import PipelineConfig
 from pipelines.detectors.known_labels import known_labels
 from pipelines.labels import or_nearest
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from cloud.keeping.intake import BulkIntake
+from cloud.keeping.bulk_intake import BulkIntake
 from tests.support.eventually import eventually
 
 BATCHES = 5

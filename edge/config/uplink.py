@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from edge.stream_rules import SeenConfig
+from edge.config.streams import SeenConfig
 from pipelines.blocks import Block, MisfitError, Steps
 from pipelines.codecs.kinds import CodecConfig
 from pipelines.labels import or_nearest

@@ -1,9 +1,9 @@
 """What a pipeline file allows and its writer probably did not mean. Needs none of the code that the file names."""
 
-from edge.config import PipelineConfig
-from edge.rule_warnings import label_warnings
+from edge.config.label_warnings import label_warnings
+from edge.config.pipeline import PipelineConfig
+from edge.config.uplink import uplink_warnings
 from edge.sinks.kinds import unencrypted
-from edge.uplink_config import uplink_warnings
 from pipelines.codecs.kinds import LEVELS
 
 

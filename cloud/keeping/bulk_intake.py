@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from cloud.backlog.backlog import MOST_GIVING_WAY_S
+from cloud.backlog.front import MOST_GIVING_WAY_S
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """The pipeline an agent runs, as people write it: `PIPELINE.yaml` to `PipelineConfig`.
 
 Attribute names are the YAML keys; durations are int µs, sizes int bytes, extents (width_px, height_px).
-Streams are in `edge.stream_rules`, the scheduler is in `edge.blocks`; sources, links and sinks in the `kinds` of their packages.
+Streams are in `edge.config.streams`, the scheduler is in `edge.config.scheduler`; sources, links and sinks in the `kinds` of their packages.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from edge.blocks import SchedulerConfig
+from edge.config.scheduler import SchedulerConfig
+from edge.config.streams import StreamConfig
+from edge.config.uplink import AroundConfig, UplinkConfig, uplink_faults
 from edge.links.kinds import LinkConfig
 from edge.sinks.blocks import name_faults
 from edge.sinks.kinds import SinkConfig, path_faults
-from edge.stream_rules import StreamConfig
-from edge.uplink_config import AroundConfig, UplinkConfig, uplink_faults
 from pipelines.blocks import (
     Block,
     FilePath,

@@ -6,13 +6,13 @@ import pytest
 import yaml
 
 from cloud.config import load_worker
-from edge.config import PipelineConfig, load_pipeline
-from edge.config_warnings import warnings
+from edge.config.pipeline import PipelineConfig, load_pipeline
+from edge.config.warnings import warnings
 from pipelines.errors import ConfigError
 from pipelines.result import Priority
 from tests.support.refused import refused
 
-RECIPES = Path(__file__).parents[3] / "pipelines" / "recipes"
+RECIPES = Path(__file__).parents[4] / "pipelines" / "recipes"
 PIPELINE = """\
 version: 1
 streams:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cloud.config import load_worker
-from cloud.keeping.keeping import Keeping
+from cloud.keeping.storeroom import Storeroom
 from cloud.limits import ServiceLimits
 from cloud.models.spec import ModelSpec
 from cloud.service import Service
@@ -63,14 +63,14 @@ def test_the_rule_of_the_file_decides_which_pictures_are_kept(
     config = load_worker(tmp_path / "worker.yaml")
     detector = GatedDetector()
     with open_store(config.store.url) as store:
-        keeping = Keeping(
+        storeroom = Storeroom(
             config.store, store, limits=ServiceLimits(), codecs=(), clock_us=clock_us, unix_us=unix_us
         )
-        assert keeping.payloads is not None
-        assert keeping.writer is not None
-        assert keeping.payloads.max_bytes == 1 << 20
-        service = _service(store, detector, keeping)
-        keeping.start()
+        assert storeroom.payloads is not None
+        assert storeroom.writer is not None
+        assert storeroom.payloads.max_bytes == 1 << 20
+        service = _service(store, detector, storeroom)
+        storeroom.start()
         try:
             rig = Rig(service, store, detector)
             rig.welcome()
@@ -79,15 +79,15 @@ def test_the_rule_of_the_file_decides_which_pictures_are_kept(
                 rig.body(seq, bytes([seq]) * 10)
             rig.peer.wait(Result, 2)
             eventually(lambda: len(store.identities()) == 2, what="the records")
-            assert keeping.drain(5_000_000)
+            assert storeroom.drain(5_000_000)
         finally:
             service.stop()
-            assert keeping.stop(5.0) == []
+            assert storeroom.stop(5.0) == []
         assert {row.id.seq for row in store.rows() if row.payload is not None} == kept
         for row in store.rows():
             if row.payload is not None:
                 assert row.payload.source_size == (640, 480)
-                assert keeping.payloads.read(row.payload.sha256) == bytes([row.id.seq]) * 10
+                assert storeroom.payloads.read(row.payload.sha256) == bytes([row.id.seq]) * 10
     with open_store(config.store.url, read_only=True) as reader:
         assert reader.payloads_path == str(tmp_path / "pictures" / reader.store_id[:16])
 
@@ -97,17 +97,17 @@ def test_what_is_kept_and_given_up_is_shown_as_metrics(tmp_path: Path) -> None:
     config = load_worker(tmp_path / "worker.yaml")
     metrics = WorkerMetrics()
     with open_store(config.store.url) as store:
-        keeping = Keeping(
+        storeroom = Storeroom(
             config.store, store, limits=ServiceLimits(), codecs=(), clock_us=clock_us, unix_us=unix_us
         )
-        keeping.show(metrics)
-        assert keeping.payloads is not None
-        keeping.payloads.counts.evicted = 3
+        storeroom.show(metrics)
+        assert storeroom.payloads is not None
+        storeroom.payloads.counts.evicted = 3
         assert metrics.value("nearfar_worker_payloads_evicted_total") == 3
     assert_well_named(metrics)
 
 
-def _service(store: RecordStore, detector: GatedDetector, keeping: Keeping) -> Service:
+def _service(store: RecordStore, detector: GatedDetector, storeroom: Storeroom) -> Service:
     made = Service(
         models=[ModelSpec(name="m", build=lambda: detector)],
         default_model="m",
@@ -117,7 +117,7 @@ def _service(store: RecordStore, detector: GatedDetector, keeping: Keeping) -> S
         clock_us=clock_us,
         unix_us=unix_us,
         commit_every_us=0,
-        live_payloads=keeping.live,
+        live_payloads=storeroom.live,
     )
     made.start(timer=False)
     return made
@@ -131,8 +131,8 @@ def test_pictures_that_nobody_keeps_in_bounds_any_more_are_said_at_the_start(
     without = config.model_copy(update={"payloads": None})
     with open_store(config.url) as store:
         for described in (without, config):
-            Keeping(described, store, limits=ServiceLimits(), codecs=(), clock_us=clock_us, unix_us=unix_us)
+            Storeroom(described, store, limits=ServiceLimits(), codecs=(), clock_us=clock_us, unix_us=unix_us)
         assert caplog.text == ""
     with open_store(config.url) as store:
-        Keeping(without, store, limits=ServiceLimits(), codecs=(), clock_us=clock_us, unix_us=unix_us)
+        Storeroom(without, store, limits=ServiceLimits(), codecs=(), clock_us=clock_us, unix_us=unix_us)
     assert "store.payloads is left out" in caplog.text
