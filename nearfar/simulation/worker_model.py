@@ -151,7 +151,7 @@ class WorkerModel:
     def body(self, key: Key) -> None:
         now_us = self._clock.now_us
         job = self._jobs.get(key)
-        if job is None or job.body_us:
+        if job is None or job.ticket is not None:
             return
         job.body_us = now_us
         if job.expiry_us <= now_us:

@@ -208,7 +208,7 @@ def test_a_batch_whose_frames_have_all_expired_is_not_run(tmp_path: Path) -> Non
 
 def test_cancelling_one_frame_of_a_batch_that_waits_leaves_the_others(tmp_path: Path) -> None:
     detector = Batching()
-    with service(tmp_path, build=lambda: detector, batch=BatchRule(max=MOST)) as (made, _):
+    with service(tmp_path, build=lambda: detector, batch=BatchRule(max=MOST), decode_threads=0) as (made, _):
         agent = Agent(made)
         try:
             held(agent, detector, 3)

@@ -67,11 +67,26 @@ def test_the_least_round_trip_is_forgotten_after_ten_seconds():
     assert estimate.rtt_min_us(START_US + RTT_MIN_SPAN_US + 1) == 180 * MS
 
 
-def test_what_a_round_trip_spent_behind_own_bytes_is_not_the_links():
+@pytest.mark.parametrize(
+    ("own_ms", "now_ms"),
+    [
+        (50, 20),
+        (65, 10),  # an estimate: nothing ever came back sooner than that
+    ],
+)
+def test_what_a_round_trip_spent_behind_own_bytes_is_not_the_links(own_ms: int, now_ms: int):
+    estimate = LinkEstimate()
+    estimate.observe_rtt(10 * MS, START_US)
+    later_us = START_US + 1_000 * MS
+    estimate.observe_rtt(70 * MS, later_us, own_us=own_ms * MS)
+    assert estimate.rtt_now_us(later_us) == now_ms * MS
+    assert estimate.rtt_min_us(later_us) == 10 * MS
+
+
+def test_an_excused_round_trip_makes_no_minimum():
     estimate = LinkEstimate()
     estimate.observe_rtt(70 * MS, START_US, own_us=50 * MS)
-    assert estimate.rtt_now_us(START_US) == 20 * MS
-    assert estimate.rtt_min_us(START_US) == 70 * MS  # an estimate makes no minimum
+    assert estimate.rtt_min_us(START_US) == 70 * MS
 
 
 def test_the_round_trip_now_is_the_least_of_the_last_three_while_they_are_young():
