@@ -155,7 +155,9 @@ class ZmqListener:
             self._replies.hold()
         handed_on = self._crew.run(run, self._read)
         if handed_on:
-            self._replies.let_go()
+            # Which may have used up the descriptor's word that something came in, and the other reader sleeps.
+            if self._replies.let_go():
+                self._signal()
         else:
             self._dense = True
         return handed_on
