@@ -91,9 +91,9 @@ class Worker:
         """What does not work while others do its work, in words. From any thread, at any time."""
         engines, service = self._engines, self._service
         trouble = [] if engines is None else engines.trouble()
-        return trouble or (
-            [] if service is None else service.degraded()
-        )  # an engine says why its models are missing
+        if trouble or service is None:  # an engine says why its models are missing
+            return trouble
+        return service.degraded()
 
     def metrics_text(self) -> bytes:
         """As Prometheus reads it; empty before the service is made and after it has ended."""

@@ -145,9 +145,8 @@ def _is_echo(fault: Mapping[str, Any], faults: Sequence[Mapping[str, Any]]) -> b
     if fault["type"] == "default_factory_not_called":
         return True
     here = fault["loc"]
-    if fault["type"] == "literal_error" and str(here[-1]).startswith(
-        "literal["
-    ):  # a number or a word: told once
+    # A number or a word: told once.
+    if fault["type"] == "literal_error" and str(here[-1]).startswith("literal["):
         return any(other is not fault and other["loc"][:-1] == here[:-1] for other in faults)
     return fault["type"] == "too_short" and any(
         other is not fault and other["loc"][: len(here)] == here for other in faults

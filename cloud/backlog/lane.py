@@ -77,9 +77,8 @@ class ModelLane(Station[Job]):
             for job in expired:
                 self.decoded.remove(job)
         self._deferring = False
-        if not self.decoded and self.ahead > len(
-            self.idle
-        ):  # the pool has a more urgent one nearly ready for us
+        if not self.decoded and self.ahead > len(self.idle):
+            # The pool has a more urgent one nearly ready for us.
             return expired, [], None
         if self.batch.wait_us:
             expired += self.queue.expired(now_us)

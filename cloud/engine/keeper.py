@@ -153,9 +153,8 @@ class Keeper:
     def _ended(self, seat: Seat, cause: str, *, ready_us: int) -> None:
         with self._changed:
             wait_us = seat.delay.after(ready_us)
-            news = (
-                ready_us > 0 or cause != seat.cause
-            )  # else it never began, once more, for the reason that was said
+            # Else it never began, once more, for the reason that was said.
+            news = ready_us > 0 or cause != seat.cause
             seat.process, seat.cause = None, cause
             seat.due_us = self._clock_us() + wait_us
             self._changed.notify_all()

@@ -10,12 +10,16 @@ from pipelines.errors import ConfigError, Problem
 
 def not_bound(key: str, address: str, error: OSError) -> ConfigError:
     """`key` is where the file says `address` (`HOST:PORT`); `error` is the system's."""
-    words = os.strerror(error.errno) if error.errno else str(error)
-    return ConfigError(Problem(f"{address} cannot be bound: {words}{_advice(address, error.errno)}", key))
+    if isinstance(error, socket.gaierror):  # its numbers are the resolver's, not the system's
+        words, advice = error.strerror, "; write an address this machine has, or a name that leads to one"
+    else:
+        words = os.strerror(error.errno) if error.errno else str(error)
+        advice = _advice(address, error.errno)
+    return ConfigError(Problem(f"{address} cannot be bound: {words}{advice}", key))
 
 
 def bind_fault(host: str, port: int) -> OSError | None:
-    """The system's own error about an address, for a library that has no words of its own: found by trying; None when it
+    """The system's own error about an address, for a library that has no words or others for it: found by trying; None when it
     can be bound. Port 0 always can."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -103,8 +103,8 @@ class Crew:
     def _have_watched(self) -> None:
         with self._lock:
             watched, self._watched = self._watched, True
-        if not watched:
-            self._watched = self.put_on(self._watch)
+        if not watched and not self.put_on(self._watch):
+            self._watched = False
 
     def _watch(self) -> None:
         """See to it that somebody reads while a quick frame is not so quick."""

@@ -123,9 +123,8 @@ class GrpcListener:
         )
         host, _, wanted = self._wanted.rpartition(":")
         try:
-            if (
-                fault := bind_fault(host, int(wanted))
-            ) is not None:  # gRPC says it to the terminal, and not to us
+            fault = bind_fault(host, int(wanted))  # gRPC says it to the terminal, and not to us
+            if fault is not None:
                 raise fault
             port = server.add_insecure_port(self._wanted)
         except (OSError, RuntimeError) as error:

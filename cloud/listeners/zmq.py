@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import zmq
 
-from cloud.listeners.addresses import not_bound
+from cloud.listeners.addresses import bind_fault, not_bound
 from cloud.listeners.base import STOP_WITHIN_S
 from cloud.listeners.crew import Crew
 from cloud.listeners.zmq_peer import ZmqPeer
@@ -88,9 +88,9 @@ class ZmqListener:
         except zmq.ZMQError as error:
             router.close(0)
             self._context.term()
-            raise not_bound(
-                "listen.zmq.address", self._wanted, OSError(error.errno, error.strerror)
-            ) from error
+            # Of a name that leads nowhere libzmq says that there is no such device.
+            why = bind_fault(host, int(port)) or OSError(error.errno, error.strerror)
+            raise not_bound("listen.zmq.address", self._wanted, why) from error
         self._router = router
         self._replies = ZmqReplies(router, max_queued=self._max_queued, clock_us=self._clock_us)
         self._bound = router.get_string(zmq.LAST_ENDPOINT)
@@ -155,7 +155,9 @@ class ZmqListener:
             self._replies.hold()
         handed_on = self._crew.run(run, self._read)
         if handed_on:
-            self._replies.let_go()
+            # Which may have used up the descriptor's word that something came in, and the other reader sleeps.
+            if self._replies.let_go():
+                self._signal()
         else:
             self._dense = True
         return handed_on

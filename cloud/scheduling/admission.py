@@ -23,9 +23,8 @@ class PayloadLimits:
     decompressed_bytes: int
 
 
-@dataclass(
-    slots=True, kw_only=True
-)  # not frozen: one for every head, and then it takes half the time to make
+# Not frozen: one for every head, and then it takes half the time to make.
+@dataclass(slots=True, kw_only=True)
 class QueueState:
     """The worker as a new frame of its agent would find it: `queue_us` until it starts, `service_us` decoding and run.
     Frames and bytes count what is admitted and not yet running."""

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from cloud.store.group_writer import GroupWriter
 from cloud.store.pace import CommitPace
+from cloud.store.turns import one_at_a_time
 from cloud.threads import left_after
 from pipelines.errors import Rejected, Retryable
 from pipelines.frame import FrameId
@@ -177,8 +178,8 @@ class StoreWriter(GroupWriter[Entry]):
     def _commit(self, group: Sequence[Entry]) -> None:
         self._store.commit(
             now_unix_us=self._unix_us(),
-            far=[r for e in group for r in e.far],
-            given=[r for e in group for r in e.given],
+            far=one_at_a_time(r for e in group for r in e.far),
+            given=one_at_a_time(r for e in group for r in e.given),
             gaps=[g for e in group for g in e.gaps],
         )
         self.committed += sum(entry.weight for entry in group)

@@ -286,7 +286,8 @@ class FarPort:
             case bulk.Need() as need:
                 self._outbox.needed(need)
             case session.Error(reason=session.RejectReason.QUEUE_FULL) as error if error.batch or error.have:
-                self._outbox.refused(error)
+                if self._bulk.current == self.name:  # else another worker has the backfill by now
+                    self._outbox.refused(error)
                 self._bulk.settled((error.batch,), now_us)
             case session.Error() as error:
                 log.warning("link %s: the worker says: %s", self.name, error.text)

@@ -32,9 +32,8 @@ _MORE = int(zmq.SNDMORE | zmq.NOBLOCK)
 _EVENTS = int(zmq.EVENTS)
 _POLLIN = int(zmq.POLLIN)
 
-_send: Any = (
-    BareSocket.send
-)  # what `zmq.Socket.send` adds is for kinds of sockets that are not ours, and costs as much again
+# What `zmq.Socket.send` adds is for kinds of sockets that are not ours, and costs as much again.
+_send: Any = BareSocket.send
 
 _ENDED = (
     zmq.Event.DISCONNECTED

@@ -195,7 +195,7 @@ class Backfill:
             if not self.payloads_left():
                 return None
             if not self._window.open(self._out):
-                return self.payloads.due_us()
+                return self.payloads.overdue_us()
             allowance_bytes = self.pacing.payload_allowance_bytes(now_us)
             if allowance_bytes == 0:
                 return max(self.pacing.payload_due_us(now_us), now_us + 1000)

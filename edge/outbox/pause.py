@@ -65,9 +65,8 @@ class PauseRule:
             if now_us - self._ended_us >= CALM_US:
                 self._pause_us = PAUSE_US
             return
-        self._until_us = (
-            now_us + WINDOW_US + self._pause_us
-        )  # so long that what the link can do is measured anew
+        # So long that what the link can do is measured anew.
+        self._until_us = now_us + WINDOW_US + self._pause_us
         self._ended_us = self._until_us
         self._pause_us = min(2 * self._pause_us, PAUSE_AT_MOST_US)
         self._seen.clear()

@@ -140,7 +140,7 @@ class PayloadUplink:
     def overdue(self, now_us: int) -> bool:
         """Give up waiting for what does not come, and ask again, more patiently; whether the connection may be to
         blame: an offer or a piece was not answered. A payload that is whole may be kept late by a slow disk."""
-        due_us = self._overdue_us()
+        due_us = self.overdue_us()
         if due_us is None or now_us < due_us:
             return False
         silent = bool(self._pieces) or (self._offer is not None and not self._offer.answered)
@@ -153,7 +153,16 @@ class PayloadUplink:
         """When `overdue` or `next` will have something to do if nothing is heard."""
         if not self.taken:
             return None
-        return self._overdue_us() if self._offer is not None else self._not_before_us
+        return self.overdue_us() if self._offer is not None else self._not_before_us
+
+    def overdue_us(self) -> int | None:
+        """When `overdue` gives up, while something is out: an offer without an answer, pieces without an ack, wholes
+        without one."""
+        offer = self._offer
+        if offer is None:
+            return None
+        waits = not offer.answered or bool(self._pieces) or not offer.sendable()
+        return self._heard_us + self._within_us if waits else None
 
     def next(
         self, *, allowance_bytes: int, message_bytes: int, number: Callable[[], int], now_us: int
@@ -198,14 +207,6 @@ class PayloadUplink:
     def _heard(self, now_us: int) -> None:
         self._heard_us = now_us
         self._within_us = WITHIN_US
-
-    def _overdue_us(self) -> int | None:
-        """While something is out: an offer without an answer, pieces without an ack, wholes without one."""
-        offer = self._offer
-        if offer is None:
-            return None
-        waits = not offer.answered or bool(self._pieces) or not offer.sendable()
-        return self._heard_us + self._within_us if waits else None
 
     def _forget_offer(self) -> None:
         self._offer = None

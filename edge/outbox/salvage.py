@@ -118,7 +118,6 @@ def _whole(db: sqlite3.Connection, select: str) -> Iterator[Stored]:
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.2)) as db:
-        db.execute(
-            "PRAGMA writable_schema = ON"
-        )  # nothing is written: else a file cut short cannot be read at all
+        # Nothing is written: else a file cut short cannot be read at all.
+        db.execute("PRAGMA writable_schema = ON")
         yield db

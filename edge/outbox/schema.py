@@ -210,9 +210,8 @@ def create(path: Path, *, max_pages: int | None = None) -> None:
 def _settle(db: sqlite3.Connection, *, max_pages: int | None) -> None:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
-    db.execute(
-        "PRAGMA cell_size_check = ON"
-    )  # damage is found when a page is read, not when it has done harm
+    # Damage is found when a page is read, not when it has done harm.
+    db.execute("PRAGMA cell_size_check = ON")
     db.execute("PRAGMA wal_autocheckpoint = 0")  # the store checkpoints by size, and counts what it wrote
     if max_pages is not None:
         db.execute(f"PRAGMA max_page_count = {int(max_pages)}")

@@ -84,9 +84,8 @@ class Transaction:
             raise
 
     def _apply(self, changes: Changes) -> None:
-        self._remove_records(
-            changes.acknowledged, "acked"
-        )  # first: a full disk has room for what replaces it
+        # First: a full disk then has room for what replaces it.
+        self._remove_records(changes.acknowledged, "acked")
         for key in self._remove_records(changes.unreadable, "set_aside"):
             self._add_gap(unreadable_gap(key))
         purged = self._rows(changes.purged)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 
 class Dial:
-    """Runs `connect` at once. `over` is called when that has returned or failed; `hang_up` ends a connection that nobody
-    waits for any more. Both are called on the dial's thread."""
+    """Runs `connect` at once. `over` is called on the dial's thread when that has returned or failed; `hang_up` ends a
+    connection that nobody waits for any more, on that thread or on the one that gives up."""
 
     def __init__(
         self, connect: Callable[[], object], *, over: Callable[[], None], hang_up: Callable[[], None]

@@ -135,7 +135,7 @@ class MqttCourier:
 
         self._wait(lambda: all_taken() or bool(self._line.ended), end_us)
         if taken < len(parcels):
-            why = self._line.ended or refused or f"no acknowledgement within {self._timeout_us / 1e6:g} s"
+            why = self._line.ended or refused or self._without("acknowledgement")
             self._cut()
             if not taken:
                 at_these = bool(sent) and self._line.told and not (refused or self._interrupted)
@@ -200,7 +200,7 @@ class MqttCourier:
         client.loop_start()
         self._wait(lambda: line.welcomed or bool(line.ended), end_us)
         if not line.welcomed:
-            why = line.ended or f"no welcome within {self._timeout_us / 1e6:g} s"
+            why = line.ended or self._without("welcome")
             self._cut()
             raise NotNowError(f"{self._host}:{self._port}: {why}")
         self._welcomed_us = monotonic_us()
@@ -211,11 +211,10 @@ class MqttCourier:
 
     def _dialled(self, client: mqtt.Client, line: MqttLine, end_us: int) -> None:
         """Connect within the time there is, whatever names, addresses and handshakes take. Raises NotNowError."""
-        silence = (
-            f"{self._host}:{self._port} cannot be reached: no connection within {self._timeout_us / 1e6:g} s"
-        )
+        where = f"{self._host}:{self._port} cannot be reached"
         if self._dial is not None and not self._dial.ended:
-            raise NotNowError(silence)  # the one before is at it still; they must not pile up
+            # The one before is at it still; they must not pile up.
+            raise NotNowError(f"{where}: {self._without('connection')}")
         dial = self._dial = Dial(
             lambda: client.connect(self._host, self._port, self._keep_alive_s),
             over=line.heard,
@@ -224,11 +223,10 @@ class MqttCourier:
         self._wait(lambda: dial.ended, end_us)
         if not dial.ended:
             dial.give_up()
-            raise NotNowError(silence)
+            raise NotNowError(f"{where}: {self._without('connection')}")
         error = dial.take_error()
         if isinstance(error, OSError | ValueError):  # ValueError: a certificate for another host, it may be
-            words = f"{self._host}:{self._port} cannot be reached: {words_of(error)}"
-            raise NotNowError(words) from error
+            raise NotNowError(f"{where}: {words_of(error)}") from error
         if error is not None:
             raise error
 
@@ -276,6 +274,12 @@ class MqttCourier:
             self._line.changed.wait_for(
                 lambda: self._interrupted or condition(), max(0.0, (end_us - monotonic_us()) / 1e6)
             )
+
+    def _without(self, what: str) -> str:
+        """Why the wait for `what`, which has not come, is over."""
+        if self._interrupted:
+            return "interrupted"
+        return f"no {what} within {self._timeout_us / 1e6:g} s"
 
     def _cut(self) -> None:
         """Without a farewell, so that the broker tells our last will."""

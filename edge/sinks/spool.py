@@ -142,9 +142,8 @@ class Spool:
                 except Retryable as error:
                     self.disk_error = str(error)
                     forgotten = None
-                if (
-                    forgotten is None or self._file.set_aside != before
-                ):  # the disk has not told how many it forgot
+                # The disk has not told how many it forgot.
+                if forgotten is None or self._file.set_aside != before:
                     self._ghosts += len(parcels) - settled
                     settled = len(parcels)
                 else:

@@ -4,6 +4,8 @@ import sys
 import time
 from typing import TextIO
 
+from nearfar.progress import StatusLine
+
 _EVERY_S = 0.2
 _IN_LOGS_EVERY_S = 10.0
 
@@ -14,32 +16,20 @@ class Progress:
     def __init__(self, what: str, *, of: int, out: TextIO | None = None) -> None:
         self._what = what
         self._of = of
-        self._out = out or sys.stderr
-        self._live = self._out.isatty()
+        self._line = StatusLine(out or sys.stderr)
         self._begun_s = self._said_s = time.monotonic()
-        self._shown = 0
 
     def done(self, count: int) -> None:
         """0, when the work begins, is always said."""
         now_s = time.monotonic()
-        if count and now_s - self._said_s < (_EVERY_S if self._live else _IN_LOGS_EVERY_S):
+        if count and now_s - self._said_s < (_EVERY_S if self._line.live else _IN_LOGS_EVERY_S):
             return
         self._said_s = now_s
-        self._show(words(self._what, count=count, of=self._of, took_s=now_s - self._begun_s))
+        self._line.show(words(self._what, count=count, of=self._of, took_s=now_s - self._begun_s))
 
     def end(self) -> None:
         """Nothing of it stays on a terminal."""
-        if self._live and self._shown:
-            self._out.write("\r" + " " * self._shown + "\r")
-            self._out.flush()
-
-    def _show(self, text: str) -> None:
-        if self._live:
-            self._out.write("\r" + text.ljust(self._shown))
-            self._shown = len(text)
-        else:
-            self._out.write(text + "\n")
-        self._out.flush()
+        self._line.wipe()
 
 
 def words(what: str, *, count: int, of: int, took_s: float) -> str:

@@ -101,6 +101,8 @@ def _explain(worker: Path | None, overrides: tuple[str, ...], *, as_json: bool) 
 
     runtime.tune()
     progress = Progress(clock_us=runtime.monotonic_us)
-    table = measure(load_worker(worker, overrides), clock_us=runtime.monotonic_us, doing=progress.doing)
-    progress.over()
+    try:
+        table = measure(load_worker(worker, overrides), clock_us=runtime.monotonic_us, doing=progress.doing)
+    finally:  # what went wrong is said on a line of its own
+        progress.over()
     click.echo(json.dumps(as_data(table), indent=2) if as_json else as_text(table))

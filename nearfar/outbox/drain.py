@@ -16,13 +16,13 @@ from pipelines.errors import Retryable
 from pipelines.frame import new_run
 from pipelines.runtime import monotonic_us
 from protos.wire.bulk import Ack, BulkBatch, Need
-from protos.wire.session import Hello, Lane
+from protos.wire.session import Error, Hello, Lane, RejectReason
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.05
 AS_FAST_AS_IT_IS_ACKED = 1e9
-"""Bytes a second: no live frame is in the way, and at most two batches are under way at a time."""
+"""Bytes a second: no live frame is in the way."""
 
 
 class Drain:
@@ -95,5 +95,11 @@ class Drain:
                 self._writer.acked_bulk(ack)
             case Received(lane=Lane.BULK, message=Need() as need):
                 self._writer.needed(need)
+            case Received(lane=Lane.BULK, message=Error(reason=RejectReason.QUEUE_FULL) as error) if (
+                error.batch or error.have
+            ):
+                self._writer.refused(error)
+            case Received(message=Error() as error):
+                log.warning("the worker says: %s", error.text)
             case _:
                 log.debug("nothing to do for %s", type(event).__name__)

@@ -175,9 +175,8 @@ def _median(values: Iterable[float]) -> float:
 def overheads_us(timings: Sequence[WorkerTiming]) -> list[int]:
     """Of each frame that one instance ran: the time it was decoded and the instance free before its run began, and
     from the end of the run to the reply."""
-    runs = sorted(
-        (t.body_mono_us + t.queue_us + t.decode_us, t) for t in timings
-    )  # by the begin of the run on the worker's clock
+    # By the begin of the run on the worker's clock.
+    runs = sorted((t.body_mono_us + t.queue_us + t.decode_us, t) for t in timings)
     out: list[int] = []
     free_us = 0
     for begun_us, timing in runs:

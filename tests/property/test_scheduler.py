@@ -188,9 +188,8 @@ def test_a_hedged_frame_is_on_time_whatever_the_link_does_while_near_keeps_its_g
 def test_what_is_sent_far_owns_near_time_and_is_on_time_however_long_nears_known_tail(
     runs_ms, outages_ms, hedge, every_ms
 ):
-    w = world(
-        ladder=LADDER, hedge=hedge, near_prior_us=30 * MS
-    )  # six times p50 of some, half the tail of others
+    # Six times p50 of some, half the tail of others.
+    w = world(ladder=LADDER, hedge=hedge, near_prior_us=30 * MS)
     w.near_us = lambda now: runs_ms[now // (every_ms * MS) % len(runs_ms)] * MS
     at_us = w.now_us
     for i, lasts_ms in enumerate(outages_ms):

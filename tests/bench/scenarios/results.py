@@ -15,9 +15,8 @@ class Results:
         self._path = path
         self.rows: list[Row] = []
         for line in path.read_text().splitlines() if path.exists() else ():
-            with contextlib.suppress(
-                json.JSONDecodeError
-            ):  # cut off by a crash: that run has to be made again
+            # Cut off by a crash: that run has to be made again.
+            with contextlib.suppress(json.JSONDecodeError):
                 self.rows.append(json.loads(line))
 
     def add(self, row: Row) -> None:

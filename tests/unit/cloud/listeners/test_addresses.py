@@ -45,8 +45,9 @@ def test_a_holder_nobody_can_see_is_looked_for_by_a_person(taken: int) -> None:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
         fault = bind_fault("127.0.0.1", port)
-        assert fault is None or fault.errno == errno.EADDRINUSE
-        words = str(not_bound("listen.zmq.address", f"127.0.0.1:{port}", OSError(errno.EADDRINUSE, "")))
+        assert fault is not None
+        assert fault.errno == errno.EADDRINUSE
+        words = str(not_bound("listen.zmq.address", f"127.0.0.1:{port}", fault))
         assert f"ss -ltnp 'sport = :{port}'" in words
 
 
@@ -56,6 +57,12 @@ def test_a_holder_nobody_can_see_is_looked_for_by_a_person(taken: int) -> None:
 )
 def test_each_reason_has_its_advice(number: int, words: str) -> None:
     assert words in str(not_bound("http.address", "192.0.2.1:80", OSError(number, "")))
+
+
+def test_a_name_that_leads_nowhere_is_said_in_the_resolvers_words() -> None:
+    fault = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    words = str(not_bound("listen.zmq.address", "nowhere.invalid:80", fault))
+    assert "nowhere.invalid:80 cannot be bound: Name or service not known; write an address" in words
 
 
 @pytest.mark.parametrize("kind", ["zmq", "grpc", "http"])

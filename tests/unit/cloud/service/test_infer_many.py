@@ -63,11 +63,8 @@ def test_calls_beyond_every_place_are_told_what_to_do_and_an_agent_is_served_all
             worker.detector.gate.set()
             assert gateway.until(Result).seq == 1
         found = ends(calls)
-        assert found == {
-            ("OK", ""): 8,
-            ("RESOURCE_EXHAUSTED", "over_credit"): found["RESOURCE_EXHAUSTED", "over_credit"],
-            **{k: v for k, v in found.items() if k == ("RESOURCE_EXHAUSTED", "queue_full")},
-        }
+        assert found["OK", ""] == 8
+        assert found["RESOURCE_EXHAUSTED", "over_credit"] + found["RESOURCE_EXHAUSTED", "queue_full"] == 192
         assert told(worker) == 192
 
 

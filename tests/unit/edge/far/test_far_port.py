@@ -213,6 +213,14 @@ def test_a_worker_without_room_for_a_batch_is_told_to_the_outbox_and_to_no_log(
     assert "batch 8: damaged" in caplog.text
 
 
+def test_a_worker_that_no_longer_has_the_backfill_slows_down_none_by_having_no_room(house: House) -> None:
+    full = Error(reason=RejectReason.QUEUE_FULL, text="batch 7 dropped: too much waits", batch=7)
+    house.connect(1, "one", Lane.BULK)
+    house.hear(Disconnected(Lane.BULK, 1, "lost"))
+    house.hear(Received(Lane.BULK, 1, full, NOW_US))
+    assert house.no_room == []
+
+
 def test_a_live_lane_refused_in_words_is_no_lost_way_for_the_backfill(house: House) -> None:
     def way_is_lost() -> bool:
         lost, *_ = candidate.faults

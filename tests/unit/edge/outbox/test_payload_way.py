@@ -14,8 +14,8 @@ from edge.outbox.payload import PayloadEntry
 from edge.outbox.payload_uplink import OFFER_BYTES, OFFERED_AT_MOST, PIECES_IN_FLIGHT
 from edge.outbox.sqlite import SqliteOutbox
 from pipelines.errors import Retryable
-from protos.wire.bulk import Have
-from protos.wire.session import Limits
+from protos.wire.bulk import BulkBatch, Have
+from protos.wire.session import Error, Limits, RejectReason
 from tests.support.outboxes import LIMITS, SECOND, Desk, opened, payload, record
 from tests.support.payload_house import House
 
@@ -267,3 +267,23 @@ def test_payloads_memory_cannot_hold_are_lost_the_least_important_first_and_coun
     desk.store.fail = None  # type: ignore[attr-defined]
     desk.go(SECOND)
     assert [p.shown.key[2] for p in desk.store.payloads(limit=9)] == [1, 4, 5]
+
+
+def test_while_the_worker_has_no_room_for_more_the_outbox_sleeps_until_something_is_heard_or_overdue(
+    house: House,
+) -> None:
+    house.keep(payload(1, size=1000))
+    for seq in (2, 3):
+        house.keeper.append(record(seq), house.now_us)
+    house.connect()
+    house.turn()
+    batch = next(m.batch for m in house.up if isinstance(m, BulkBatch))
+    house.keeper.backfill.refused(
+        Error(reason=RejectReason.QUEUE_FULL, text="too much waits", batch=batch), house.now_us
+    )
+    house.turn(SECOND)
+    assert any(isinstance(m, BulkBatch) and m.batch > batch for m in house.up), (
+        "sent again, and all there is room for"
+    )
+    assert haves(house) == []
+    assert house.keeper.turn(house.now_us) > house.now_us
