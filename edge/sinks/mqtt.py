@@ -138,7 +138,8 @@ class MqttCourier:
             why = self._line.ended or refused or f"no acknowledgement within {self._timeout_us / 1e6:g} s"
             self._cut()
             if not taken:
-                at_these = bool(sent) and self._line.told and not (refused or self._interrupted)
+                # a refusal after something was sent only says that the connection has ended meanwhile
+                at_these = bool(sent) and self._line.told and not self._interrupted
                 raise NotNowError(f"{self._host}:{self._port}: {why}", at_these=at_these)
         return taken
 
