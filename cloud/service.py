@@ -193,8 +193,7 @@ class Service:
         """Why this worker should get no new work, in words; empty when it is ready."""
         missing = self.backlog.models_not_ready()
         out = [self._hosts[name].repairs.words or f"model {name} is not loaded" for name in missing]
-        if self.writer.trouble:
-            out.append(self.writer.trouble)
+        out += filter(None, [self.writer.trouble])
         if self.backlog.draining:
             out.append("draining")
         else:
@@ -217,12 +216,16 @@ class Service:
         self._backfill.finish(max(0, until_us - self._clock_us()) / 1e6)
         return self.writer.flush(max(0, until_us - self._clock_us())) and finished
 
+    def build_no_more(self) -> None:
+        """A model that breaks from now on stays broken: its engines are about to be ended."""
+        for host in self._hosts.values():
+            host.halt()
+
     def stop(self, within_s: float = STOP_WITHIN_S) -> None:
         """End every thread; what never ran is rejected as draining. `left_behind` names those that did not end in time:
         they are inside a detector or the disk, and only the end of the process ends them."""
         self._stopping.set()
-        for host in self._hosts.values():
-            host.halt()
+        self.build_no_more()
         for job in self.backlog.stop():
             self.ended(job, STOPPED)
         self._backfill.halt()

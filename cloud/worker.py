@@ -203,6 +203,8 @@ class Worker:
 
     def _close(self, within_s: float = 1.0) -> None:
         until_s = time.monotonic() + max(within_s, _LAST_WORDS_S)
+        if self._service is not None:
+            self._service.build_no_more()
         if self._engines is not None:
             self._engines.stop()  # what still runs in them ends now, and so do the threads that wait for it
         if self._service is not None:

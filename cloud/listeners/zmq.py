@@ -203,6 +203,8 @@ class ZmqListener:
             run = self._handle(*message, self._clock_us())
             if run is not None:
                 return run
+            if self._replies.due:  # messages that are no frames take their time, too
+                self._replies.let_go()
         return None
 
     def _next(self, *, surely: bool) -> tuple[bytes, list[Buffer]] | None:

@@ -172,6 +172,8 @@ class ModelHost:
             try:
                 detector = self._build()
             except Exception as error:  # noqa: BLE001 - tried again until it works
+                if self._stop.is_set():
+                    return None  # engines were ended under it: nothing is amiss
                 wait_s = self.repairs.failed(instance, error)
             else:
                 self.repairs.mended(instance)

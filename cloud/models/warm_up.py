@@ -6,7 +6,8 @@ import numpy as np
 
 from cloud.models.spec import ModelSpec
 from pipelines.detectors.base import BatchDetector, Detector, batch_fault
-from pipelines.errors import ConfigError, Fatal
+from pipelines.errors import ConfigError, Fatal, NearfarError
+from pipelines.frame import Picture
 
 
 def checked(spec: ModelSpec, *, sha256: str = "") -> Detector:
@@ -32,7 +33,7 @@ def warm_up(
     """`(frames, µs)` of the last of `runs` runs of one picture, and of each size of a batch up to `most` that doubles
     the one before; with `runs` 0 nothing is run.
 
-    Raises Fatal when the model `model` fails on an empty picture, ConfigError when it does so on several.
+    Raises Fatal when the model `model` fails on an empty picture, ConfigError when it does so on several but not on one.
     """
     width_px, height_px = detector.input_size
     picture = np.zeros((height_px, width_px, 3), np.uint8)
@@ -54,13 +55,24 @@ def warm_up(
                 try:
                     detector.detect_batch([picture] * size)
                 except Fatal as error:
+                    words = f"the model fails on {size} empty pictures at once: {error}"
+                    if not _runs_one(detector, picture):
+                        raise Fatal(f"models.{model}: {words}") from error
                     raise ConfigError(
-                        f"models.{model}.batch.max is {most}, but the model fails on {size} empty pictures at once: "
-                        f"{error}; leave batch out"
+                        f"models.{model}.batch.max is {most}, but {words}; leave batch out"
                     ) from error
                 took_us = clock_us() - started_us
             seen.append((size, took_us or 0))
     return seen
+
+
+def _runs_one(detector: Detector, picture: Picture) -> bool:
+    """Whether it still does: else it is no batch that is too much for it, but its engine that has ended."""
+    try:
+        detector.detect(picture)
+    except NearfarError:
+        return False
+    return True
 
 
 def sizes(most: int) -> list[int]:

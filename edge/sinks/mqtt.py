@@ -37,6 +37,7 @@ SHORT_US = 3_000_000
 """A connection that ends sooner is not replaced at once: two clients of one id would throw each other out for ever."""
 _FAREWELL_US = 200_000
 _MOST_BYTES = 268_435_455  # of a packet, section 2.2.3 of MQTT 3.1.1
+_LOST = (MQTTErrorCode.MQTT_ERR_CONN_LOST, MQTTErrorCode.MQTT_ERR_NO_CONN)
 _PACKET_SPARE_BYTES = 1024
 _TOPIC_BYTES = 65_535
 
@@ -109,7 +110,8 @@ class MqttCourier:
         client = self._connected()
         end_us = monotonic_us() + self._timeout_us
         sent: list[mqtt.MQTTMessageInfo] = []
-        refused = ""  # by our own client, before anything was sent
+        refused = ""  # by our own client
+        lost = False  # the connection, while it was given a message
         for parcel in parcels:
             topic = self._topic.format(agent=self._agent, stream=parcel.stream)
             if len(parcel.body) + len(topic.encode()) + _PACKET_SPARE_BYTES > _MOST_BYTES:
@@ -123,6 +125,7 @@ class MqttCourier:
             info = client.publish(topic, parcel.body, qos=1)
             if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
                 refused = mqtt.error_string(info.rc)
+                lost = info.rc in _LOST
                 break
             sent.append(info)
         taken = 0
@@ -138,7 +141,7 @@ class MqttCourier:
             why = self._line.ended or refused or self._without("acknowledgement")
             self._cut()
             if not taken:
-                at_these = bool(sent) and self._line.told and not (refused or self._interrupted)
+                at_these = (bool(sent) or lost) and self._line.told and not self._interrupted
                 raise NotNowError(f"{self._host}:{self._port}: {why}", at_these=at_these)
         return taken
 

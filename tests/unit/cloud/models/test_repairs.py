@@ -1,6 +1,7 @@
 """A model that cannot be built anew: said once and on the page of readiness, tried ever less often, and its return said."""
 
 import logging
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from cloud.models import repairs
 from cloud.models.repairs import MOST_WAIT_S, Repairs
 from pipelines.detectors.base import Detector
-from pipelines.errors import ConfigError, Fatal
+from pipelines.errors import ConfigError, Fatal, Retryable
 from protos.wire.live import FrameBody, FrameHead, Reject
 from tests.support.eventually import eventually
 from tests.support.rigs import ENCODING, HELLO, Rig
@@ -98,3 +99,33 @@ def test_a_worker_says_on_its_pages_what_it_cannot_load_again(
         build.gone = False
         eventually(lambda: not made.not_ready() and not made.degraded(), what="the model again")
         assert f"model {MODEL} is loaded again" in caplog.text
+
+
+def test_a_model_that_cannot_be_built_because_the_worker_stops_is_no_trouble(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "cloud.models.repairs")
+    built: list[GatedDetector] = []
+    building, ends = threading.Event(), threading.Event()
+
+    def build() -> Detector:
+        if built:
+            building.set()
+            assert ends.wait(10.0)
+            raise Retryable("the engines are being stopped")
+        built.append(GatedDetector())
+        built[0].fail = Fatal("it broke")
+        return built[0]
+
+    with service(tmp_path, build=build) as (made, store):
+        rig = Rig(made, store, GatedDetector())
+        rig.session.receive(HELLO, clock_us())
+        rig.session.receive(
+            FrameHead(stream=0, seq=1, worker_budget_us=5_000_000, sent_mono_us=0, encoding=ENCODING),
+            clock_us(),
+        )
+        rig.session.receive(FrameBody(stream=0, seq=1, data=b"0123456789"), clock_us())
+        assert building.wait(10.0)
+        made.stop(0.0)
+        ends.set()
+    assert "cannot be rebuilt" not in caplog.text
