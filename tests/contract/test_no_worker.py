@@ -80,7 +80,7 @@ def nobody() -> Iterator[int]:
         ("grpc", nobody, "refused"),
         ("zmq", zmq_router, "no answer from the worker"),
         ("zmq", web_server, "no answer from the worker|connection lost"),
-        ("zmq", mute, "no answer from the worker"),
+        ("zmq", mute, "no answer from the worker|connection lost"),
         ("zmq", nobody, "connection lost"),
     ],
 )

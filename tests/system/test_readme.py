@@ -20,6 +20,8 @@ README = (ROOT / "README.md").read_text()
 PRIVILEGED = "<!-- privileged -->"
 # `make test` is what runs this very test.
 RUNS_THIS = {"make test\n"}
+TRIES = {"make demo\n": 2}
+"""The demo judges the machine as well: half a second without a core costs it its 99 % on time."""
 
 
 def blocks(language: str) -> list[str]:
@@ -50,11 +52,20 @@ def clone(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("block", [b for b in blocks("sh") if b not in RUNS_THIS])
 def test_every_shell_block_of_the_readme_runs(block: str, clone: Path):
     # The rehearsal uses fixed places in /tmp so that it reads well; here each run gets its own.
     script = block.replace("/tmp/nearfar-", f"{clone.parent}/nearfar-")  # noqa: S108
+    for _ in range(TRIES.get(block, 1)):
+        code, said = ran(script, clone)
+        if code == 0:
+            return
+    pytest.fail(f"{script}\n{said[-3000:]}")
+
+
+def ran(script: str, clone: Path) -> tuple[int, str]:
+    """How a script ended in the clone, and what it said."""
     output = (clone.parent / "output").open("w+")
     shell = subprocess.Popen(
         ["bash", "-e", "-c", script],
@@ -65,12 +76,12 @@ def test_every_shell_block_of_the_readme_runs(block: str, clone: Path):
         start_new_session=True,
     )
     try:
-        code = shell.wait(200)
+        code = shell.wait(180)
     finally:  # a block that stops half-way leaves its background jobs behind
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)
         output.close()
-    assert code == 0, f"{script}\n{(clone.parent / 'output').read_text()[-3000:]}"
+    return code, (clone.parent / "output").read_text()
 
 
 def test_the_yaml_of_the_readme_is_a_pipeline(tmp_path: Path):

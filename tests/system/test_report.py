@@ -101,7 +101,7 @@ def test_the_report_of_a_real_run_tells_what_the_agent_counted(tmp_path: Path) -
     assert link.name == "cable"
     assert (link.fall_back_above_ms, link.return_below_ms) == (200.0, 100.0)
     states = [s.state for s in link.stretches(run.end_ms)]
-    assert states[0] == "no connection"
+    assert states[0] in ("no connection", "over budget"), "seen first before or after the worker's welcome"
     assert states[-1] == "in budget"
     assert summary["facts"]["far"]["name"] == "thing"
     assert summary["facts"]["streams"]["cam"]["source"] == "synthetic"
