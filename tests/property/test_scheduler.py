@@ -189,16 +189,19 @@ def test_what_is_sent_far_owns_near_time_and_is_on_time_however_long_nears_known
     runs_ms, outages_ms, hedge, every_ms
 ):
     # Six times p50 of some, half the tail of others.
-    w = world(ladder=LADDER, hedge=hedge, near_prior_us=30 * MS)
+    w = world(ladder=LADDER, hedge=hedge, near_prior_us=30 * MS, connect=False)
     w.near_us = lambda now: runs_ms[now // (every_ms * MS) % len(runs_ms)] * MS
+    w.run_frames(len(runs_ms), every_us=every_ms * MS)  # by near alone: from here on its tail is known
+    w.connect()
     at_us = w.now_us
     for i, lasts_ms in enumerate(outages_ms):
         at_us += lasts_ms * MS
         w.at(at_us, partial(setattr, w, "rtt_us", _always(None if i % 2 == 0 else 20 * MS)))
-    w.run_frames(100, every_us=every_ms * MS)
+    first_seq = len(runs_ms) + 1
+    w.run_frames(100, every_us=every_ms * MS, first_seq=first_seq)
     assert w.uncovered == []
     assert w.late() == []
-    assert w.share(AnsweredBy.MISSED) == 0.0
+    assert w.share(AnsweredBy.MISSED, first_seq=first_seq) == 0.0
 
 
 @settings(max_examples=40, deadline=None)
