@@ -2,11 +2,11 @@
 
 Sans-IO. While commits are quick they come as often as they may; the writer is at work for at most a twentieth of the
 time, as long as that makes a group wait no more than `MOST` times as long. So on a slow disk or a busy machine groups
-grow by themselves. Agents keep a second's worth of answers that are not acknowledged.
+grow by themselves. Agents wait a second for an acknowledgement before they send a record again.
 """
 
 SHARE = 20
-MOST = 5
+MOST = 1.75  # with the default of 20 ms, an acknowledgement is still on its way within 50
 _KEPT = 7 / 8  # of what was known, after each commit
 
 
@@ -20,7 +20,7 @@ class CommitPace:
     @property
     def gap_us(self) -> int:
         """From the begin of one commit to the begin of the next."""
-        return max(self.every_us, min(MOST * self.every_us, int(SHARE * self._took_us)))
+        return max(self.every_us, min(int(MOST * self.every_us), int(SHARE * self._took_us)))
 
     def took(self, took_us: int) -> None:
         """A group was committed and acknowledged in this time."""

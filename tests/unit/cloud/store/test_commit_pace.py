@@ -24,8 +24,8 @@ def test_quick_commits_come_as_often_as_they_may() -> None:
 
 def test_slow_commits_leave_nineteen_twentieths_of_the_time_to_others_within_a_bound() -> None:
     pace = CommitPace(EVERY_US)
-    pace.took(3_000)
-    assert pace.gap_us == 60_000
+    pace.took(1_500)
+    assert pace.gap_us == 30_000
     pace.took(4_000_000)
     assert pace.gap_us == MOST * EVERY_US
 
