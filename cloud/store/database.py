@@ -4,13 +4,18 @@ One class per kind, `SqliteDatabase` and `PostgresDatabase`; nobody else knows w
 functions SQL never agreed on (`upserts`).
 """
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
+from cloud.store.upserts import Prepared
 from pipelines.errors import NearfarError
+
+Work = Sequence[tuple[Prepared, Sequence[Mapping[str, Any]]]]
+"""Statements, in order, each with its rows."""
 
 
 class Database(Protocol):
@@ -31,6 +36,11 @@ class Database(Protocol):
 
     def writing(self) -> AbstractContextManager[Connection]:
         """One transaction that waits its turn among other writers, some seconds at most. Durable once left."""
+        ...
+
+    def write(self, work: Work) -> None:
+        """All of it in a transaction like that of `writing`, in as few steps as its driver allows: frames are answered
+        meanwhile. Raises DBAPIError, and what the driver raises of values it cannot take."""
         ...
 
     def claim(self, connection: Connection) -> None:

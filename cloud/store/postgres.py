@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from cloud.store.contention import Contended
-from cloud.store.database import refusal
+from cloud.store.database import Work, refusal
 from pipelines.errors import ConfigError, NearfarError, Rejected, Retryable
 
 # libpq's own words; what the URL says in its query goes first
@@ -53,6 +53,11 @@ class PostgresDatabase:
     def writing(self) -> Iterator[Connection]:
         with self.engine.begin() as connection:
             yield connection
+
+    def write(self, work: Work) -> None:
+        with self.writing() as connection:
+            for statement, rows in work:
+                statement.run(connection, rows)
 
     def claim(self, connection: Connection) -> None:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_PREPARING})")

@@ -120,11 +120,11 @@ class RecordStore:
         except (OverflowError, ValueError) as error:
             raise Rejected(f"a record cannot be stored: {error}") from error
 
+        work = [(self.upserts.far, far_rows), (self.upserts.given, given_rows), (self.upserts.gap, gap_rows)]
+
         def transaction() -> None:
-            with self.writing() as connection:
-                self.upserts.far.run(connection, far_rows)
-                self.upserts.given.run(connection, given_rows)
-                self.upserts.gap.run(connection, gap_rows)
+            with self._found_by_all():
+                self.database.write(work)
 
         in_turn(transaction)
 
@@ -133,12 +133,17 @@ class RecordStore:
         """A transaction of this store, its errors in our words. Left without one, it is durable and will be found by
         whoever opens the store now: a file that was moved, removed or damaged meanwhile is Retryable, and the next
         transaction begins on a new one under the same id."""
+        with self._found_by_all(), self.database.writing() as connection:
+            yield connection
+
+    @contextmanager
+    def _found_by_all(self) -> Iterator[None]:
+        """Around each transaction: what `writing` says of errors and of the file."""
         if not self.database.still_there():
             self.database.close()  # connections to what is no longer there
             self._prepare()
         try:
-            with self.database.writing() as connection:
-                yield connection
+            yield
         except DBAPIError as error:
             if self.database.damaged(error):
                 self._set_aside(error)

@@ -16,10 +16,11 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from cloud.store.database import refusal
+from cloud.store.database import Work, refusal
 from pipelines.errors import ConfigError, Fatal, NearfarError, Rejected, Retryable
 
 _WRITES = "nearfar_writes"
+_BEGIN_WRITING = "BEGIN IMMEDIATE"
 _BUSY_S = 5.0
 _BUSY_STEP_S = 0.005
 _MAGIC = b"SQLite format 3\0"
@@ -53,6 +54,23 @@ class SqliteDatabase:
     def writing(self) -> Iterator[Connection]:
         with self.engine.connect().execution_options(**{_WRITES: True}) as connection, connection.begin():
             yield connection
+
+    def write(self, work: Work) -> None:
+        """Past SQLAlchemy, which takes as long over a commit as the database, and longer while its code is not in the
+        processor's caches."""
+        try:
+            connection = self.engine.raw_connection()
+            try:
+                driver: Any = connection.driver_connection
+                driver.execute(_BEGIN_WRITING)
+                for statement, rows in work:
+                    if rows:
+                        driver.executemany(statement.words, statement.values(rows))
+                driver.execute("COMMIT")
+            finally:  # back to the pool, which rolls back what was not committed
+                connection.close()
+        except sqlite3.Error as error:
+            raise DBAPIError(None, None, error) from error
 
     def claim(self, connection: Connection) -> None:
         """It has the lock already; from here on the file of this moment is the store."""
@@ -138,7 +156,7 @@ def _engine(url: URL, *, read_only: bool) -> Engine:
         # A transaction that reads before it writes can be refused without waiting for another worker's to end; one
         # that takes the lock first waits its turn.
         writes = connection.get_execution_options().get(_WRITES)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        connection.exec_driver_sql(_BEGIN_WRITING if writes else "BEGIN")
 
     return engine
 

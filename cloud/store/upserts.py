@@ -56,9 +56,13 @@ class Prepared:
         own = order[len(names) :]
         return cls(str(compiled), tuple(order[: len(names)]), tuple(compiled.params[name] for name in own))
 
+    def values(self, rows: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+        """What the driver is given, for each row."""
+        return [(*map(row.__getitem__, self.names), *self.constants) for row in rows]
+
     def run(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> int:
         """How many rows it wrote."""
-        values = [(*map(row.__getitem__, self.names), *self.constants) for row in rows]
+        values = self.values(rows)
         return connection.exec_driver_sql(self.words, values).rowcount if values else 0
 
 

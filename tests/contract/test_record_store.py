@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cloud.store.records import RecordStore, open_store
 from cloud.store.row import RecordRow
+from pipelines.errors import Rejected
 from pipelines.frame import FrameId
 from pipelines.result import AnsweredBy, Detections, Gap, GapReason, Record, Status
 from tests.support.stores import NewUrl
@@ -160,6 +161,15 @@ def test_any_order_and_any_repeats_end_in_the_same_row(
 def test_a_repeated_record_is_one_row(store: RecordStore) -> None:
     store.commit(given=[NEAR[1], NEAR[1]], far=[FAR_RESULT[1], FAR_RESULT[1]], now_unix_us=NOW_UNIX_US)
     assert store.identities() == [FrameId("gw", RUN, "door", 1)]
+
+
+def test_a_commit_refused_half_way_leaves_nothing_and_the_next_one_goes_through(store: RecordStore) -> None:
+    too_long = replace(record(2, AnsweredBy.NEAR), latency_us=1 << 70)
+    with pytest.raises(Rejected):
+        store.commit(far=[FAR_RESULT[1]], given=[too_long], now_unix_us=NOW_UNIX_US)
+    assert list(store.rows()) == []
+    put(store, FAR_RESULT)
+    assert only(store).best == boxes(1, 3)
 
 
 def test_two_agents_streams_and_runs_never_share_a_row(store: RecordStore) -> None:
