@@ -108,12 +108,13 @@ class GroupWriter(ABC, Generic[T]):
 
     def _put(self, item: T) -> bool:
         """From any thread; False when it is dropped because too much waits already."""
+        weight = self._weigh(item)
         with self._changed:
-            if self._stopping or self._weight + self._weigh(item) > self._most:
+            if self._stopping or self._weight + weight > self._most:
                 self._drop(item)
                 return False
             self._waiting.append(item)
-            self._weight += self._weigh(item)
+            self._weight += weight
             if self._idle:  # else it looks by itself when the time between two commits is over
                 self._changed.notify_all()
             return True
@@ -141,14 +142,15 @@ class GroupWriter(ABC, Generic[T]):
     def _take(self, last_us: int) -> list[T]:
         """The next group, empty once halted: the first after a pause goes at once, the rest in groups."""
         with self._changed:
-            self._idle = True
-            self._changed.wait_for(lambda: self._waiting or self._stopping)
-            self._idle = False
+            # First the pause, so that what comes meanwhile wakes nobody.
             while not (self._stopping or self._flush):
                 wait_us = last_us + self._gap_us() - self._clock_us()
                 if wait_us <= 0:
                     break
                 self._changed.wait(wait_us / 1e6)
+            self._idle = True
+            self._changed.wait_for(lambda: self._waiting or self._stopping)
+            self._idle = False
             if self._stopping:
                 self._drop(*self._waiting)
                 self._waiting = []
