@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,16 +99,26 @@ def test_a_silent_connection_is_forgotten_and_its_agent_served_anew(kind: str, t
             greet(again)
 
 
-def test_a_connection_that_is_gone_ends_its_session(kind: str, tmp_path: Path) -> None:
-    """At once where the transport tells, at the next reply where it does not."""
+def test_a_connection_that_is_gone_ends_its_session_though_nothing_is_sent_to_it(
+    kind: str, tmp_path: Path
+) -> None:
+    with listening(kind, tmp_path, silent_us=3_600_000_000) as (made, listener, _):
+        with agent(listener.address) as gateway, agent(listener.address) as other:
+            greet(gateway)
+            greet(other, replace(HELLO, agent="other"))
+            assert made.sessions == 2
+        eventually(lambda: made.sessions == 0, what="the end of both sessions")
+
+
+def test_a_connection_that_is_gone_ends_its_session_while_its_frame_runs(kind: str, tmp_path: Path) -> None:
     with listening(kind, tmp_path) as (made, listener, detector):
         with agent(listener.address) as gateway:
             detector.gate.clear()
             gateway.send(HELLO, *frame(1, b"0123456789", codec="raw"))
             gateway.until(Welcome)
             eventually(detector.running.is_set, what="a run")
-        detector.gate.set()
         eventually(lambda: made.sessions == 0, what="the lost session's end")
+        detector.gate.set()
 
 
 def test_a_goodbye_ends_the_session_at_once(kind: str, tmp_path: Path) -> None:
