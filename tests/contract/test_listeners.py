@@ -35,7 +35,9 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @contextmanager
 def listener_on(kind: str, endpoint: Any, address: str = "127.0.0.1:0", **options: Any) -> Iterator[Listener]:
-    made: Listener = LISTENERS[kind].resolve()(endpoint, address=address, clock_us=clock_us, **options)
+    made: Listener = LISTENERS[kind].resolve()(
+        endpoint, **({"address": address, "clock_us": clock_us} | options)
+    )
     made.start()
     try:
         yield made
@@ -91,9 +93,11 @@ def test_an_agent_that_sends_garbage_disturbs_no_other(kind: str, tmp_path: Path
 
 
 def test_a_silent_connection_is_forgotten_and_its_agent_served_anew(kind: str, tmp_path: Path) -> None:
-    with listening(kind, tmp_path, silent_us=20_000) as (made, listener, _):
+    slept_us = 0
+    with listening(kind, tmp_path, clock_us=lambda: clock_us() + slept_us) as (made, listener, _):
         with agent(listener.address) as gateway:
             greet(gateway)
+            slept_us = 60_000_000
             eventually(lambda: made.sessions == 0, what="the silent session's end")
         with agent(listener.address) as again:
             greet(again)

@@ -47,7 +47,7 @@ def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
     detector = GatedDetector()
     with service(tmp_path, build=lambda: detector) as (made, _):
         listener: Listener = LISTENERS[request.param].resolve()(
-            made, address="127.0.0.1:0", clock_us=clock_us
+            made, address="127.0.0.1:0", clock_us=clock_us, silent_us=YEAR_US
         )
         listener.start()
         try:
