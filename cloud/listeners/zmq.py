@@ -4,7 +4,7 @@ It only moves messages, and lends its threads: the one that read a frame runs it
 reads on. Ids it does not know get a session (which asks for a Hello), what cannot be read is answered with an error and
 the connection kept. Whoever answers sends on its own thread, under the socket's lock: waking the listener for it would
 cost more than the send. A peer that cannot take more within `max_queued` messages is told so by `send` returning False;
-one that is gone, or silent for `silent_us`, ends its session.
+one whose connection ends, or that is silent for `silent_us`, ends its session.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ import zmq
 from cloud.listeners.addresses import bind_fault, not_bound
 from cloud.listeners.base import STOP_WITHIN_S
 from cloud.listeners.crew import Crew
+from cloud.listeners.zmq_ends import ZmqEnds
 from cloud.listeners.zmq_peer import ZmqPeer
 from cloud.listeners.zmq_replies import ZmqReplies
 from cloud.listeners.zmq_router import has_message, new_router, take_message
@@ -31,7 +32,7 @@ from protos.wire.multipart import Parts, messages_to_worker
 log = logging.getLogger(__name__)
 
 _MESSAGES_PER_TURN = 64
-_CONGESTED_POLL_MS = 5
+_SOON_POLL_MS = 5
 _IDLE_POLL_MS = 1000
 _LINGER_MS = 200
 _AFTER_A_FAULT_S = 0.05  # what fails at every turn must not take a whole core
@@ -83,9 +84,11 @@ class ZmqListener:
         router = new_router(self._context, max_message_bytes=self._max_message_bytes)
         if host.startswith("["):
             router.set(zmq.IPV6, 1)
+        self._ends = ZmqEnds(self._context, router)
         try:
             router.bind(f"tcp://{host}:{'*' if port == '0' else port}")
         except zmq.ZMQError as error:
+            self._ends.close()
             router.close(0)
             self._context.term()
             # Of a name that leads nowhere libzmq says that there is no such device.
@@ -96,6 +99,7 @@ class ZmqListener:
         self._bound = router.get_string(zmq.LAST_ENDPOINT)
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poll.register(router.fileno(), select.POLLIN)
+        self._poll.register(self._ends.descriptor, select.POLLIN)
         self._poll.register(self._wake_fd, select.POLLIN)
         if not self._crew.put_on(self._read):
             raise RuntimeError("the system has no thread left to listen with")
@@ -170,21 +174,29 @@ class ZmqListener:
         for peer in self._replies.flush():  # replies go out before more work comes in
             self._forget(peer)
         run = self._receive(surely=surely)
-        if run is None:
-            self._forget_silent(self._clock_us())
+        now_us = self._clock_us()
+        if self._ends.waiting:
+            for peer in self._ends.over(now_us, dry=not self._more):
+                self._forget(peer)
+        self._forget_silent(now_us)
         return run
 
     def _wait(self) -> bool:
         """Whether a message has come, and nobody woke us for something else."""
         self._dense = False
-        news = self._poll.poll(_CONGESTED_POLL_MS if self._replies.congested else _IDLE_POLL_MS)
-        woken = False
-        for fd, _ in news:
-            woken = woken or fd == self._wake_fd
+        soon = self._replies.congested or self._ends.waiting
+        woken = come = False
+        for fd, _ in self._poll.poll(_SOON_POLL_MS if soon else _IDLE_POLL_MS):
+            if fd == self._wake_fd:
+                woken = True
+            elif fd == self._ends.descriptor:
+                self._ends.look(self._clock_us())
+            else:
+                come = True
         if woken:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wake_fd)
-        return bool(news) and not woken
+        return come and not woken
 
     def _receive(self, *, surely: bool) -> Run | None:
         """Take up to a turn's worth of messages. `surely`: the descriptor has just told of one.
@@ -207,14 +219,21 @@ class ZmqListener:
                 self._replies.let_go()
         return None
 
-    def _next(self, *, surely: bool) -> tuple[bytes, list[Buffer]] | None:
+    def _next(self, *, surely: bool) -> tuple[bytes, list[Buffer], zmq.Frame] | None:
         with self._replies.lock:
             message = take_message(self._router) if surely or has_message(self._router) else None
             self._replies.awake = message is not None
             return message
 
-    def _handle(self, routing_id: bytes, parts: Sequence[Buffer], arrived_us: int) -> Run | None:
+    def _handle(
+        self, routing_id: bytes, parts: Sequence[Buffer], frame: zmq.Frame, arrived_us: int
+    ) -> Run | None:
         peer = self._peers.get(routing_id)
+        if peer is not None and routing_id[0]:  # its own choice, so it may be that of a connection before
+            self._ends.look(arrived_us)
+            if self._ends.has_ended(peer):
+                self._forget(peer)
+                peer = None
         if peer is None:
             if len(self._peers) >= self._max_peers:
                 self.refused_messages += 1
@@ -222,6 +241,7 @@ class ZmqListener:
             peer = ZmqPeer(self, routing_id)
             peer.session = self._endpoint.open(peer)
             self._peers[routing_id] = peer
+            self._ends.came(peer, frame, arrived_us)
         peer.heard_us = arrived_us
         session = peer.session
         assert session is not None  # noqa: S101 - set where the peer is made
@@ -246,6 +266,7 @@ class ZmqListener:
         if not self._replies.forget(peer):
             return
         self._peers.pop(peer.routing_id, None)
+        self._ends.forget(peer)
         if peer.session is not None:
             peer.session.closed()
 
@@ -253,6 +274,7 @@ class ZmqListener:
         if now_us - self._checked_us < min(1_000_000, self._silent_us // 4):
             return
         self._checked_us = now_us
+        self._ends.look(now_us)  # while messages come without a pause nobody waits for news
         for peer in [p for p in self._peers.values() if now_us - p.heard_us > self._silent_us]:
             self._forget(peer)
 
@@ -261,6 +283,8 @@ class ZmqListener:
         self._replies.flush()
         for peer in list(self._peers.values()):
             self._forget(peer)
+        with self._replies.lock:
+            self._ends.close()
         self._replies.close(_LINGER_MS)
         self._context.term()
         self._crew.dismiss()

@@ -21,7 +21,8 @@ class Sender(Protocol):
 
 
 class ZmqPeer:
-    """`lost`: found out while sending, the listener ends it; `heard_us`: when something last arrived."""
+    """`lost`: found out while sending, the listener ends it; `heard_us`: when something last arrived; `descriptor`: of the
+    connection it came on, -1 while that is not known."""
 
     def __init__(self, sender: Sender, routing_id: bytes) -> None:
         self.routing_id = routing_id
@@ -30,6 +31,7 @@ class ZmqPeer:
         self.lost = False
         self.closing = False
         self.heard_us = 0
+        self.descriptor = -1
         self.session: Session | None = None
         self._sender = sender
 

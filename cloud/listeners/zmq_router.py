@@ -36,8 +36,8 @@ def has_message(router: "zmq.Socket[bytes]") -> bool:
     return bool(int(router.getsockopt(_EVENTS)) & _POLLIN)
 
 
-def take_message(router: "zmq.Socket[bytes]") -> tuple[bytes, list[Buffer]] | None:
-    """Who sent the next message, and its parts; None if there is none after all.
+def take_message(router: "zmq.Socket[bytes]") -> tuple[bytes, list[Buffer], zmq.Frame] | None:
+    """Who sent the next message, its parts, and the last of them as it came; None if there is none after all.
 
     A frame knows whether one follows; `recv_multipart` asks the socket each time. The sender is always followed.
     """
@@ -52,4 +52,4 @@ def take_message(router: "zmq.Socket[bytes]") -> tuple[bytes, list[Buffer]] | No
         parts.append(frame.bytes if len(frame) < _SMALL_BYTES else frame.buffer)
         frame = receive(_NOW, False)
     parts.append(frame.bytes if len(frame) < _SMALL_BYTES else frame.buffer)
-    return sender, parts
+    return sender, parts, frame

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @contextmanager
 def listener_on(kind: str, endpoint: Any, address: str = "127.0.0.1:0", **options: Any) -> Iterator[Listener]:
-    made: Listener = LISTENERS[kind].resolve()(endpoint, address=address, clock_us=clock_us, **options)
+    made: Listener = LISTENERS[kind].resolve()(
+        endpoint, **({"address": address, "clock_us": clock_us} | options)
+    )
     made.start()
     try:
         yield made
@@ -90,24 +93,36 @@ def test_an_agent_that_sends_garbage_disturbs_no_other(kind: str, tmp_path: Path
 
 
 def test_a_silent_connection_is_forgotten_and_its_agent_served_anew(kind: str, tmp_path: Path) -> None:
-    with listening(kind, tmp_path, silent_us=20_000) as (made, listener, _):
+    slept_us = 0
+    with listening(kind, tmp_path, clock_us=lambda: clock_us() + slept_us) as (made, listener, _):
         with agent(listener.address) as gateway:
             greet(gateway)
+            slept_us = 60_000_000
             eventually(lambda: made.sessions == 0, what="the silent session's end")
         with agent(listener.address) as again:
             greet(again)
 
 
-def test_a_connection_that_is_gone_ends_its_session(kind: str, tmp_path: Path) -> None:
-    """At once where the transport tells, at the next reply where it does not."""
+def test_a_connection_that_is_gone_ends_its_session_though_nothing_is_sent_to_it(
+    kind: str, tmp_path: Path
+) -> None:
+    with listening(kind, tmp_path, silent_us=3_600_000_000) as (made, listener, _):
+        with agent(listener.address) as gateway, agent(listener.address) as other:
+            greet(gateway)
+            greet(other, replace(HELLO, agent="other"))
+            assert made.sessions == 2
+        eventually(lambda: made.sessions == 0, what="the end of both sessions")
+
+
+def test_a_connection_that_is_gone_ends_its_session_while_its_frame_runs(kind: str, tmp_path: Path) -> None:
     with listening(kind, tmp_path) as (made, listener, detector):
         with agent(listener.address) as gateway:
             detector.gate.clear()
             gateway.send(HELLO, *frame(1, b"0123456789", codec="raw"))
             gateway.until(Welcome)
             eventually(detector.running.is_set, what="a run")
-        detector.gate.set()
         eventually(lambda: made.sessions == 0, what="the lost session's end")
+        detector.gate.set()
 
 
 def test_a_goodbye_ends_the_session_at_once(kind: str, tmp_path: Path) -> None:

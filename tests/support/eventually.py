@@ -7,8 +7,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(condition: Callable[[], T], within_s: float = 5.0, what: str = "the condition") -> T:
-    """The first truthy value of `condition`; AssertionError if there is none in `within_s` seconds."""
+def eventually(condition: Callable[[], T], within_s: float = 15.0, what: str = "the condition") -> T:
+    """The first truthy value of `condition`; AssertionError if there is none in `within_s` seconds: many, for a machine that is
+    busy with other things."""
     deadline = time.monotonic() + within_s
     while True:
         value = condition()
