@@ -4,8 +4,12 @@ import signal
 import socket
 from pathlib import Path
 
+import pytest
+
 from tests.support.rig import Rig, free_port, rig
 from tests.support.switch import Switch
+
+pytestmark = pytest.mark.alone
 
 
 def _healthy(r: Rig) -> int:

@@ -45,7 +45,7 @@ def test_records_go_up_over_a_worker_that_lacks_the_wanted_model(tmp_path: Path)
         stack.callback(agent.close)
         agent.start()
         eventually(lambda: agent.wait(Event(), poll_s=0.02), 60.0, "the end of the clip")
-        agent.drain(Event(), 10_000_000)
+        agent.drain(Event(), 30_000_000)
         (sight,) = agent.dispatcher.far.sights if agent.dispatcher.far is not None else ()
         agent.close()
         assert not sight.connected, "no frame may go there"
