@@ -4,6 +4,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 
+import pytest
+
 from edge.agent import Agent
 from edge.config.pipeline import load_pipeline
 from edge.links.memory import MemoryLink
@@ -11,6 +13,8 @@ from pipelines.codecs.jpeg import JpegCodec
 from pipelines.detectors.synthetic import SyntheticDetector
 from tests.support.eventually import eventually
 from tests.support.workers import clock_us, service
+
+pytestmark = pytest.mark.alone
 
 PIPELINE = """\
 version: 1
@@ -45,7 +49,7 @@ def test_records_go_up_over_a_worker_that_lacks_the_wanted_model(tmp_path: Path)
         stack.callback(agent.close)
         agent.start()
         eventually(lambda: agent.wait(Event(), poll_s=0.02), 60.0, "the end of the clip")
-        agent.drain(Event(), 30_000_000)
+        agent.drain(Event(), 10_000_000)
         (sight,) = agent.dispatcher.far.sights if agent.dispatcher.far is not None else ()
         agent.close()
         assert not sight.connected, "no frame may go there"
