@@ -1,5 +1,5 @@
 # make demo   the main job in one command, on a real clip and a real model
-# make test   every test that needs no privileges
+# make test   every test that needs no privileges: side by side, then those that must run alone
 # make lint   format, lint, types, floors
 # make lab    tests that need root, namespaces or ../shared
 # make docs   rewrites the YAML reference from the schema
@@ -10,6 +10,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO_ARGS ?=
+SIDE_BY_SIDE ?= -n logical --maxprocesses 4 --dist worksteal
+unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, each of which would compile all it imports
 
 .PHONY: demo test lint lab docs bench peers clean
 
@@ -31,7 +33,8 @@ demo: $(VENV)/.demo
 	@$(BIN)/nearfar demo --assets .assets $(DEMO_ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/pytest -m "not lab"
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not lab and not alone"
+	$(BIN)/pytest -m "alone and not lab"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

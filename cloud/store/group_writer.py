@@ -137,6 +137,7 @@ class GroupWriter(ABC, Generic[T]):
             with self._changed:
                 self._writing = 0
                 self._weight -= sum(map(self._weigh, group))
+                del group, stored  # nothing is held of what was written while nothing comes
                 self._changed.notify_all()
 
     def _take(self, last_us: int) -> list[T]:

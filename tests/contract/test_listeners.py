@@ -171,7 +171,7 @@ def test_a_peer_that_takes_nothing_is_told_full_and_delays_nobody(kind: str) -> 
         (sleeping,) = eventually(lambda: endpoint.on(Lane.LIVE), what="the sleeper's session")
         peer = sleeping.peer
         words = Error(reason=RejectReason.FAILED, text="x" * 500_000)
-        eventually(lambda: not peer.send(words), 10.0, "a full queue")
+        eventually(lambda: not peer.send(words), 30.0, "a full queue")
         gateway.send(HELLO)
         gateway.until(Welcome)
 

@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.support.rig import rig
+
+pytestmark = pytest.mark.alone
 
 
 def test_when_frames_come_faster_than_they_can_be_answered_the_newest_wins_and_memory_is_flat(tmp_path: Path):

@@ -11,6 +11,8 @@ from tests.support import mjpeg
 from tests.support.eventually import eventually
 from tests.support.rig import Process, free_port
 
+pytestmark = pytest.mark.alone
+
 PIPELINE = """\
 version: 1
 agent: gateway

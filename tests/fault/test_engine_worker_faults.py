@@ -23,6 +23,8 @@ from tests.support.eventually import eventually
 from tests.support.rig import rig
 from tests.support.workers import WorkerProcess
 
+pytestmark = pytest.mark.alone
+
 
 def page(worker: WorkerProcess, path: str) -> str:
     try:

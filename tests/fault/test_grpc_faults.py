@@ -3,8 +3,12 @@
 import signal
 from pathlib import Path
 
+import pytest
+
 from nearfar.relay import Relay
 from tests.support.rig import Rig, rig
+
+pytestmark = pytest.mark.alone
 
 
 def _healthy(r: Rig) -> int:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.kill_storm import storm
 from tests.support.rig import rig
 
@@ -14,6 +16,7 @@ GRACE_MS = 1_200  # a far answer is in the store after a second without an ack
 KILLING_MS = 200
 
 
+@pytest.mark.timeout(300)
 def test_twenty_kills_lose_no_answer_silently_and_double_none(tmp_path: Path):
     both_died_ms: list[float] = []
     with rig(tmp_path, deadline="300ms") as r:

@@ -27,6 +27,8 @@ from tests.support.rig import Answer, Rig, free_port, rig
 from tests.support.switch import Switch
 from tests.support.workers import service
 
+pytestmark = pytest.mark.alone
+
 KINDS = ["zmq", "grpc"]
 BACK_WITHIN_S = 1.5
 FIRST, SECOND = "127.0.0.1", "127.0.0.2"

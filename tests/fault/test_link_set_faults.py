@@ -12,6 +12,8 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.rig import Process, Rig, free_port, rig
 
+pytestmark = pytest.mark.alone
+
 LINKS = ("cable", "spare")
 
 

@@ -22,6 +22,8 @@ from tests.support.agents import HELLO, Agent, agent, frame, port_of
 from tests.support.eventually import eventually
 from tests.support.workers import clock_us, service
 
+pytestmark = pytest.mark.alone
+
 STRANGERS = 200
 UNNOTICED_S = 1.0
 """A frame takes milliseconds; one held up by a stranger would wait for the end of its handshake."""

@@ -5,8 +5,12 @@ import socket
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from tests.support.rig import Rig, free_port, rig
 from tests.support.switch import Switch
+
+pytestmark = pytest.mark.alone
 
 
 def _healthy(r: Rig) -> int:

@@ -16,6 +16,8 @@ from tests.support.agents import HELLO, Agent, agent, frame
 from tests.support.eventually import eventually
 from tests.support.rig import Process, free_port
 
+pytestmark = pytest.mark.alone
+
 INSTANCES = 4
 DRAIN_S = 1.0
 GRACE_S = 1.5

@@ -3,7 +3,9 @@
 The test is the independent sink: it reads the agent's answers from its stdout.
 """
 
+import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -11,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +25,21 @@ from tests.support.watched import Watched
 Answer = dict[str, Any]
 
 
+PORTS = range(10_000, 32_000)  # below those that Linux gives to whoever connects or asks for any
+SLICES = 8  # as many runs of tests side by side have ports of their own
+_tried = count()
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port nobody has: not even one that a client of another test, or a run beside this one, takes a moment later."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    mine = PORTS[worker % SLICES :: SLICES]
+    for _ in mine:
+        port = mine[(os.getpid() * 37 + next(_tried)) % len(mine)]  # a fork counts on from the same number
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("every port is taken")
 
 
 class Process(Watched):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cloud.store.records import RecordStore
 from edge.agent import Agent
 from edge.config.pipeline import load_pipeline
@@ -23,6 +25,8 @@ from pipelines.frame import Picture
 from pipelines.result import AnsweredBy, Detections, Priority
 from tests.support.eventually import eventually
 from tests.support.workers import clock_us, service
+
+pytestmark = pytest.mark.alone
 
 PIPELINE = """\
 version: 1

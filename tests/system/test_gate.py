@@ -13,6 +13,8 @@ from pipelines.detectors.synthetic import SyntheticDetector
 from pipelines.result import GapReason
 from tests.support.gateway import Gateway, gateway
 
+pytestmark = pytest.mark.alone
+
 FPS, SECONDS = 20, 20
 WALK = range(160, 176)  # frames in which somebody walks through the yard
 PIPELINE = """\

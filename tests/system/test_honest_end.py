@@ -12,6 +12,8 @@ from edge.outbox.store import MemoryOutbox
 from pipelines.errors import Retryable
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.alone
+
 PIPELINE = """\
 version: 1
 agent: gateway

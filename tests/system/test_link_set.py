@@ -18,6 +18,8 @@ from pipelines.detectors.synthetic import SyntheticDetector
 from tests.support.gateway import Gateway
 from tests.support.workers import clock_us, service
 
+pytestmark = pytest.mark.alone
+
 PIPELINE = """\
 version: 1
 agent: gateway

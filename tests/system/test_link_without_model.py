@@ -4,6 +4,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 
+import pytest
+
 from edge.agent import Agent
 from edge.config.pipeline import load_pipeline
 from edge.links.memory import MemoryLink
@@ -11,6 +13,8 @@ from pipelines.codecs.jpeg import JpegCodec
 from pipelines.detectors.synthetic import SyntheticDetector
 from tests.support.eventually import eventually
 from tests.support.workers import clock_us, service
+
+pytestmark = pytest.mark.alone
 
 PIPELINE = """\
 version: 1

@@ -15,6 +15,8 @@ from tests.support.eventually import eventually
 from tests.support.rig import free_port
 from tests.support.sites import Site, get
 
+pytestmark = pytest.mark.alone
+
 ALERTS = Path(__file__).parents[2] / "docs" / "alerts.yml"
 PROMETHEUS = """\
 global: {{scrape_interval: 500ms, scrape_timeout: 400ms, evaluation_interval: 500ms}}

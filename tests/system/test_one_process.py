@@ -20,6 +20,8 @@ from pipelines.detectors.synthetic import SyntheticDetector
 from tests.support.eventually import eventually
 from tests.support.workers import clock_us, service
 
+pytestmark = pytest.mark.alone
+
 PIPELINE = """\
 version: 1
 agent: gateway

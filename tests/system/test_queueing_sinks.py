@@ -12,6 +12,8 @@ from tests.support.eventually import eventually
 from tests.support.receiver import Receiver
 from tests.support.rig import Process, Rig, free_port, rig
 
+pytestmark = pytest.mark.alone
+
 IN_THE_INSTANT = 3  # answers of 40 ms each, for a machine that runs other tests beside this one
 RECIPE = Path(__file__).parents[2] / "pipelines" / "recipes" / "deliver.yaml"
 

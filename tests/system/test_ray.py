@@ -19,7 +19,12 @@ from tests.support.rig import Process, Rig, rig
 from tests.support.sites import get
 from tests.support.workers import WorkerProcess
 
-pytestmark = [pytest.mark.service("ray"), pytest.mark.service("postgres"), pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.service("ray"),
+    pytest.mark.service("postgres"),
+    pytest.mark.timeout(240),
+]
 
 CLIP = """\
 version: 1

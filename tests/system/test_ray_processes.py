@@ -12,7 +12,7 @@ from tests.support.eventually import eventually
 from tests.support.grey_picture import grey_picture
 from tests.support.ray_house import RayHouse
 
-pytestmark = [pytest.mark.service("ray"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.alone, pytest.mark.service("ray"), pytest.mark.timeout(240)]
 
 
 def engines(replica: int) -> list[psutil.Process]:

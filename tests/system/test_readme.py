@@ -15,6 +15,8 @@ import yaml
 from edge.config.pipeline import PipelineConfig
 from pipelines.document import Document
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 PRIVILEGED = "<!-- privileged -->"

@@ -87,6 +87,7 @@ def test_a_browser_complains_of_nothing_on_a_page_without_charts(tmp_path):
     assert "Not judged" in document
 
 
+@pytest.mark.alone
 def test_the_report_of_a_real_run_tells_what_the_agent_counted(tmp_path: Path) -> None:
     with rig(tmp_path) as house:
         house.start_worker()

@@ -11,6 +11,8 @@ from cloud.store.records import open_store
 from tests.support.exposition import read_samples
 from tests.support.rig import Process, Rig, free_port, rig
 
+pytestmark = pytest.mark.alone
+
 FRAMES = 120
 Workers = dict[str, Process]
 

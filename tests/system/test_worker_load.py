@@ -130,6 +130,7 @@ def _frame(seq: int, data: bytes, encoding: Encoding, *, budget_us: int = 5_000_
 # -- F22 ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 def test_while_a_long_inference_runs_what_waits_expires_and_what_cannot_be_in_time_is_refused_at_once(
     kind: str, start: Start
 ) -> None:

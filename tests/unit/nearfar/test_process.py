@@ -77,6 +77,7 @@ near: {{detector: {{kind: synthetic, delay: 20s}}}}
 """
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("command", ["cloud", "edge"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_whoever_is_still_warming_up_stops_within_two_seconds(command, number, tmp_path):
