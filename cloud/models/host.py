@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 
 from cloud.backlog.jobs import Failed, Job
-from cloud.backlog.lead import EngineBrokeError, Lead
+from cloud.backlog.lead import DetectorBrokenError, Lead
 from cloud.backlog.workshop import Decoded, Workshop
 from cloud.models.repairs import Repairs
 from cloud.models.runs import run_pictures
@@ -111,7 +111,7 @@ class ModelHost:
                 if not jobs:
                     return
                 broke = self._serve(jobs, instance)
-            except EngineBrokeError:
+            except DetectorBrokenError:
                 broke = True
             except Exception as error:  # noqa: BLE001 - told where it is handled
                 self._unforeseen(jobs, instance, error)
