@@ -285,7 +285,7 @@ class FarPort:
                     self._outbox.acked_live(ack)
             case bulk.Need() as need:
                 self._outbox.needed(need)
-            case session.Error(reason=session.RejectReason.QUEUE_FULL) as error if error.batch or error.have:
+            case session.Error() as error if error.batch or error.have:
                 if self._bulk.current == self.name:  # else another worker has the backfill by now
                     self._outbox.refused(error)
                 self._bulk.settled((error.batch,), now_us)

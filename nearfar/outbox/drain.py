@@ -16,7 +16,7 @@ from pipelines.errors import Retryable
 from pipelines.frame import new_run
 from pipelines.runtime import monotonic_us
 from protos.wire.bulk import Ack, BulkBatch, Need
-from protos.wire.session import Error, Hello, Lane, RejectReason
+from protos.wire.session import Error, Hello, Lane
 
 log = logging.getLogger(__name__)
 
@@ -95,9 +95,7 @@ class Drain:
                 self._writer.acked_bulk(ack)
             case Received(lane=Lane.BULK, message=Need() as need):
                 self._writer.needed(need)
-            case Received(lane=Lane.BULK, message=Error(reason=RejectReason.QUEUE_FULL) as error) if (
-                error.batch or error.have
-            ):
+            case Received(lane=Lane.BULK, message=Error() as error) if error.batch or error.have:
                 self._writer.refused(error)
             case Received(message=Error() as error):
                 log.warning("the worker says: %s", error.text)

@@ -23,6 +23,11 @@ class Progress:
 
     def end(self, stats: OutboxStats) -> None:
         self._tell(stats)
+        if stats.unread_words:
+            print(f"this worker reads nothing: {stats.unread_words}", file=sys.stderr, flush=True)
+        if stats.refused:
+            words = "records are set aside, a worker cannot read them; `nearfar outbox ls` says why"
+            print(f"{stats.refused} {words}", file=sys.stderr, flush=True)
         if stats.empty and stats.payloads_pending:
             words = "pictures stay: this worker takes none that large, or none at all (store.payloads)"
             print(f"{stats.payloads_pending} {words}", file=sys.stderr, flush=True)
