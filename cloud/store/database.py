@@ -10,7 +10,11 @@ from typing import Protocol
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from pipelines.errors import NearfarError
+from pipelines.errors import NearfarError, Retryable
+
+
+class DiskFullError(Retryable):
+    """There is no room for what is to be written; there may be some later."""
 
 
 class Database(Protocol):

@@ -196,7 +196,7 @@ def drain(path: Path, *, url: str, agent: str | None, refused: bool, patience: i
             left = made.run(stop, told.heard)
         except Retryable as error:
             raise Retryable(f"{url}: {error}; what is left stays in {path}, run it again to go on") from error
-    told.end(left)
+    told.end(left, made.said)
     if not left.empty or left.payloads_pending or left.refused:
         sys.exit(process.FAILED)
 

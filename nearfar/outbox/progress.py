@@ -21,8 +21,11 @@ class Progress:
             self._told_s = time.monotonic()
             self._tell(stats)
 
-    def end(self, stats: OutboxStats) -> None:
+    def end(self, stats: OutboxStats, said: str = "") -> None:
+        """`said`: what the worker refused last with."""
         self._tell(stats)
+        if said and not stats.empty:
+            print(f"the worker said: {said}", file=sys.stderr, flush=True)
         if stats.unread_words:
             print(f"this worker reads nothing: {stats.unread_words}", file=sys.stderr, flush=True)
         if stats.refused:
