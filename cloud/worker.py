@@ -25,6 +25,7 @@ from cloud.models.spec import model_specs
 from cloud.models.thread_plan import thread_plan
 from cloud.service import Service
 from cloud.store.records import RecordStore, open_store
+from cloud.store.writer import Entry
 from pipelines.codecs.kinds import CODECS
 from pipelines.errors import Retryable
 from pipelines.listen import AddressConfig
@@ -163,6 +164,8 @@ class Worker:
         metrics = self._service.metrics
         metrics.describe(name=config.name, store_id=self._store.store_id)
         self._service.start()
+        if self._store.trouble:  # frames are answered all the same; tried until there is room
+            self._service.writer.submit(Entry())
         if self._storeroom.writer is not None:
             self._storeroom.writer.give_way_to(self._service.backlog.give_way)
         self._storeroom.start()

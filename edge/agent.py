@@ -195,10 +195,12 @@ class Agent:
 
     def degraded(self) -> list[str]:
         """What is not as good as it could be while every frame is answered: no link to answer far over, sinks whose
-        answers do not get through."""
+        answers do not get through, a worker that can read nothing of the backfill."""
+        unread = self._outbox.stats().unread_words
+        backfill = [f"backfill waits, the worker can read nothing of it: {unread}"] if unread else []
         sinks = [f"sink {sink.name}: {sink.trouble}" for sink in self._sinks if sink.trouble]
         policy = self._config.scheduler.policy
-        return [*readiness.without_far(self.dispatcher.sights, policy=policy), *sinks]
+        return [*readiness.without_far(self.dispatcher.sights, policy=policy), *sinks, *backfill]
 
     def summary(self) -> dict[str, object]:
         """The laws as numbers that add up, and what follows from them."""

@@ -27,9 +27,16 @@ class Backoff:
         self._next_us = first_us
 
     def next_us(self) -> int:
-        wait_us = self._next_us
+        wait_us = self._jittered(self._next_us)
         self._next_us = min(self._next_us * 2, self._most_us)
-        return round(wait_us * (1 - self._jitter * self._dice()))
+        return wait_us
+
+    def within_us(self, most_us: int) -> int:
+        """A wait that is at most `most_us`, after which the next ones are as long as they were going to be."""
+        return self._jittered(min(self._next_us, most_us))
 
     def reset(self) -> None:
         self._next_us = self._first_us
+
+    def _jittered(self, wait_us: int) -> int:
+        return round(wait_us * (1 - self._jitter * self._dice()))

@@ -9,6 +9,7 @@ from cloud.backlog.workshop import Workshop
 from pipelines.codecs.base import Codec, PictureLimits
 from pipelines.errors import Rejected
 from pipelines.frame import Picture
+from pipelines.log_throttle import LogThrottle
 from pipelines.pictures import for_detector
 from protos.wire.session import RejectReason
 
@@ -34,6 +35,7 @@ class DecodePool:
         self._work = work
         self._clock_us = clock_us
         self._failed = failed
+        self._trouble = LogThrottle(log, clock_us=clock_us)
         self.threads = [
             threading.Thread(target=self._run, name=f"nearfar-decode-{i}", daemon=True)
             for i in range(threads)
@@ -48,9 +50,9 @@ class DecodePool:
             try:
                 if not self._decode_next():
                     return
-            except Exception:
+            except Exception as error:  # noqa: BLE001 - said with its traceback
                 self._failed()
-                log.exception("decoding ahead failed, and goes on")
+                self._trouble.failed("decoding ahead", "failed, and goes on", error=error)
 
     def _decode_next(self) -> bool:
         """False once stopped."""
@@ -69,8 +71,8 @@ class DecodePool:
             return for_detector(codec.decode(_buffer(job), job.head.encoding, self._limits))
         except Rejected as error:
             return Failed(RejectReason.BAD_PAYLOAD, str(error))
-        except Exception as error:
-            log.exception("decoding %s failed", job.id)
+        except Exception as error:  # noqa: BLE001 - said with its traceback
+            self._trouble.failed(f"codec {job.head.encoding.codec}", f"failed on {job.id}", error=error)
             return Failed(RejectReason.FAILED, f"decoding failed: {error}")
 
 

@@ -18,5 +18,5 @@ class Lead(NamedTuple):
     quick: bool
 
 
-class EngineBrokeError(Exception):
-    """The engine of this instance broke while somebody else worked with it."""
+class DetectorBrokenError(Exception):
+    """The detector of this instance broke while another thread ran a frame in its place."""

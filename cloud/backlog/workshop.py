@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from cloud.backlog.hall import Hall
 from cloud.backlog.jobs import EXPIRED, STOPPED, Failed, Job, Outcome, Stage
 from cloud.backlog.lane import ModelLane
-from cloud.backlog.lead import QUICK_US, EngineBrokeError, Lead
+from cloud.backlog.lead import QUICK_US, DetectorBrokenError, Lead
 from cloud.backlog.waiting_room import Seat, WaitingRoom
 from pipelines.frame import Picture
 from protos.wire.session import RejectReason
@@ -56,7 +56,7 @@ class Workshop:
     def take(self, model: str, instance: int) -> list[Job]:
         """Wait for the frames of the next run, each the next in its agent's turn, their time not over; empty once stopped.
 
-        Those without a picture are still to be decoded by the caller, who then asks `begin`. EngineBrokeError: while
+        Those without a picture are still to be decoded by the caller, who then asks `begin`. DetectorBrokenError: while
         somebody else worked in its place.
         """
         lane = self._hall.lanes[model]
@@ -210,7 +210,7 @@ class Workshop:
                 with hall.lock:
                     room.leave(seat)
             if seat.mend:
-                raise EngineBrokeError
+                raise DetectorBrokenError
 
     def _next_for_instance(self, lane: ModelLane, instance: int) -> Found:
         now_us = self._hall.clock_us()

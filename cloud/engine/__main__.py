@@ -16,9 +16,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from cloud.engine.channel import Channel, GoneError
+from cloud.engine.channel import Channel, ChannelClosedError
 from cloud.engine.memory import SharedMemory
-from cloud.engine.messages import BrokenMessageError, Message, Say, read_cancel
+from cloud.engine.messages import MalformedMessageError, Message, Say, read_cancel
 from cloud.engine.recipe import EngineStart, read_start
 from cloud.engine.slot_server import SlotServer
 from pipelines import runtime
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     front = Channel(socket.socket(fileno=int(arguments[0])))
     try:
         start = read_start(front.receive().body)
-    except GoneError:
+    except ChannelClosedError:
         return 0
     _bind_to(start.parent, start.engine)
     logging.basicConfig(
@@ -66,7 +66,7 @@ def _serve(front: Channel, start: EngineStart) -> int:
             if message.say is Say.CANCEL:
                 slot_number, run = read_cancel(message.body)
                 slots[slot_number].running.cancel(run)
-    except GoneError:
+    except ChannelClosedError:
         return 0
 
 
@@ -93,7 +93,7 @@ class _Countdown:
             self._left -= 1
             last = self._left == 0
         if last:
-            with suppress(GoneError):
+            with suppress(ChannelClosedError):
                 self._then()
 
 
@@ -117,6 +117,6 @@ def _limit_threads(threads: int) -> None:
 
 
 if __name__ == "__main__":
-    with suppress(BrokenMessageError):
+    with suppress(MalformedMessageError):
         os._exit(main(sys.argv[1:]))
     os._exit(1)

@@ -1,7 +1,7 @@
 """A pair of sockets between front and engine that says whole messages, and says at once when the other side is gone.
 
 One thread receives on an end at a time; any thread may send. What is torn (the other side died inside a message) is
-`GoneError` like any other end, what cannot be a message at all is BrokenMessageError.
+`ChannelClosedError` like any other end, what cannot be a message at all is MalformedMessageError.
 """
 
 import socket
@@ -15,11 +15,11 @@ from pipelines.errors import NearfarError
 _READ_BYTES = 256 << 10
 
 
-class GoneError(NearfarError):
+class ChannelClosedError(NearfarError):
     """The other side has ended."""
 
 
-class SilentError(NearfarError):
+class ChannelTimeoutError(NearfarError):
     """Nothing came within the time."""
 
 
@@ -42,19 +42,19 @@ class Channel:
         return self._line.fileno()
 
     def send(self, message: Message) -> None:
-        """Raises GoneError. Messages are small: what a reader that hangs has not read waits in the kernel."""
+        """Raises ChannelClosedError. Messages are small: what a reader that hangs has not read waits in the kernel."""
         data = pack(message)
         try:
             with self._sending:
                 self._line.sendall(data)
         except OSError as error:
-            raise GoneError("the other side is gone") from error
+            raise ChannelClosedError("the other side is gone") from error
 
     def receive(self, within_s: float | None = None) -> Message:
-        """The next message. Raises GoneError, SilentError after `within_s` (None: it waits for ever),
-        BrokenMessageError.
+        """The next message. Raises ChannelClosedError, ChannelTimeoutError after `within_s` (None: it waits for ever),
+        MalformedMessageError.
 
-        After SilentError the next call goes on where this one was.
+        After ChannelTimeoutError the next call goes on where this one was.
         """
         self._fill(HEAD.size, within_s)
         say, run, size = read_head(bytes(self._got[: HEAD.size]))
@@ -79,9 +79,9 @@ class Channel:
                 self._line.settimeout(within_s)
                 data = self._line.recv(_READ_BYTES)
             except (TimeoutError, BlockingIOError) as error:
-                raise SilentError(f"nothing came within {within_s} s") from error
+                raise ChannelTimeoutError(f"nothing came within {within_s} s") from error
             except OSError as error:
-                raise GoneError("the other side is gone") from error
+                raise ChannelClosedError("the other side is gone") from error
             if not data:
-                raise GoneError("the other side is gone")
+                raise ChannelClosedError("the other side is gone")
             self._got += data

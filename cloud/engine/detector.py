@@ -7,10 +7,10 @@ model that it hangs, which ends it. Then the run is Fatal and this detector is o
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from cloud.engine.channel import GoneError, SilentError
+from cloud.engine.channel import ChannelClosedError, ChannelTimeoutError
 from cloud.engine.messages import (
-    BrokenMessageError,
     Loaded,
+    MalformedMessageError,
     Message,
     Say,
     pack_places,
@@ -128,14 +128,14 @@ class EngineDetector:
                 slot.channel.send(Message(Say.RUN, run, places))
                 answer = slot.channel.receive(limit_us / 1e6)
                 found = _found(answer, run, self.labels, pictures=len(pictures))
-            except SilentError:
+            except ChannelTimeoutError:
                 words = f"gave no answer within {format_duration(limit_us)} and was killed"
                 process.kill(words)
                 raise self._break(f"engine {process.number} {words}") from None
-            except GoneError:
+            except ChannelClosedError:
                 process.gone.set()  # we may be the first to know
                 raise self._break(f"engine {process.number} {process.cause()}") from None
-            except BrokenMessageError as error:
+            except MalformedMessageError as error:
                 process.kill(f"said what no engine says, and was killed: {error}")
                 raise self._break(f"engine {process.number}: {error}") from error
             except (Rejected, Cancelled):
@@ -155,9 +155,9 @@ class EngineDetector:
 
 
 def _found(answer: Message, run: int, labels: tuple[str, ...], *, pictures: int) -> list[Detections]:
-    """The results of `run`. Raises the error of a run that failed, BrokenMessageError for another answer."""
+    """The results of `run`. Raises the error of a run that failed, MalformedMessageError for another answer."""
     if answer.run != run or answer.say not in (Say.FOUND, Say.FAILED):
-        raise BrokenMessageError(f"run {run} is answered with {answer.say.name} of run {answer.run}")
+        raise MalformedMessageError(f"run {run} is answered with {answer.say.name} of run {answer.run}")
     if answer.say is Say.FAILED:
         raise read_error(answer.body)
     return read_found(answer.body, labels, pictures=pictures)

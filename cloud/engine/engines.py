@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cloud.engine.channel import GoneError, SilentError
+from cloud.engine.channel import ChannelClosedError, ChannelTimeoutError
 from cloud.engine.detector import EngineDetector
 from cloud.engine.keeper import Keeper
-from cloud.engine.messages import BrokenMessageError, Loaded
+from cloud.engine.messages import Loaded, MalformedMessageError
 from cloud.engine.patience import Patience
 from cloud.engine.process import EngineProcess
 from cloud.engine.recipe import Recipe
@@ -136,16 +136,16 @@ class Engines:
     def _loaded(self, process: EngineProcess, slot: int, model: str) -> Loaded:
         try:
             loaded = process.slots[slot].wait_loaded(self._start_within_us / 1e6)
-        except GoneError:
+        except ChannelClosedError:
             process.gone.set()
             raise Fatal(
                 f"engine {process.number} {process.cause()} while it was loading model {model}"
             ) from None
-        except SilentError:
+        except ChannelTimeoutError:
             words = f"did not load model {model} within {format_duration(self._start_within_us)}"
             process.kill(f"{words} and was killed")
             raise Fatal(f"engine {process.number} {words}") from None
-        except BrokenMessageError as error:
+        except MalformedMessageError as error:
             process.kill(f"said what no engine says, and was killed: {error}")
             raise
         with self._lock:

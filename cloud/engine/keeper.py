@@ -10,8 +10,8 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 
-from cloud.engine.channel import GoneError, SilentError
-from cloud.engine.messages import BrokenMessageError, Say
+from cloud.engine.channel import ChannelClosedError, ChannelTimeoutError
+from cloud.engine.messages import MalformedMessageError, Say
 from cloud.engine.process import EngineProcess
 from cloud.engine.recipe import Recipe
 from cloud.engine.seat import EngineState, Seat
@@ -134,9 +134,9 @@ class Keeper:
         assert process is not None, "only a process is listened to"  # noqa: S101 - an invariant of the keeper
         try:
             message = process.control.receive(0.0)
-        except SilentError:
+        except ChannelTimeoutError:
             return
-        except (GoneError, BrokenMessageError):
+        except (ChannelClosedError, MalformedMessageError):
             watch.unregister(process.control)
             process.gone.set()
             process.reap(_REAP_WITHIN_S)

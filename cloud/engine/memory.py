@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from cloud.engine.messages import MOST_DIMENSIONS, BrokenMessageError, Placed, is_numbers
+from cloud.engine.messages import MOST_DIMENSIONS, MalformedMessageError, Placed, is_numbers
 from pipelines.errors import ConfigError, Rejected
 from pipelines.frame import Picture
 
@@ -76,10 +76,10 @@ class SharedMemory:
         return out
 
     def look(self, place: Placed) -> Picture:
-        """The picture that lies there; no copy, and read-only for the engine. Raises BrokenMessageError if it cannot
+        """The picture that lies there; no copy, and read-only for the engine. Raises MalformedMessageError if it cannot
         lie there."""
         if place.offset + place.size_bytes > self.size_bytes:
-            raise BrokenMessageError(
+            raise MalformedMessageError(
                 f"a picture of {place.size_bytes} bytes at {place.offset} ends outside of the {self.size_bytes} "
                 "bytes that are shared"
             )

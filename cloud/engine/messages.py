@@ -36,7 +36,7 @@ _ERRORS: dict[str, type[NearfarError]] = {
 _NUMBERS = "biuf"
 
 
-class BrokenMessageError(NearfarError):
+class MalformedMessageError(NearfarError):
     """What came is no message of this protocol: the other side cannot be trusted any more."""
 
 
@@ -102,10 +102,10 @@ def pack(message: Message) -> bytes:
 
 
 def read_head(head: bytes) -> tuple[Say, int, int]:
-    """(what, run, bytes of the body). Raises BrokenMessageError."""
+    """(what, run, bytes of the body). Raises MalformedMessageError."""
     magic, say, run, size = HEAD.unpack(head)
     if magic != MAGIC or size > LARGEST_BODY_BYTES or say not in _KNOWN:
-        raise BrokenMessageError(f"no head of a message: {head.hex()}")
+        raise MalformedMessageError(f"no head of a message: {head.hex()}")
     return Say(say), run, size
 
 
@@ -120,14 +120,14 @@ def pack_places(places: Sequence[Placed]) -> bytes:
 
 
 def read_places(body: bytes) -> list[Placed]:
-    """Raises BrokenMessageError."""
+    """Raises MalformedMessageError."""
     if not body or len(body) % _PLACE.size:
-        raise BrokenMessageError(f"a run of {len(body)} bytes names no whole pictures")
+        raise MalformedMessageError(f"a run of {len(body)} bytes names no whole pictures")
     out = []
     for numbers, dimensions, *sides, offset in _PLACE.iter_unpack(body):
         word = numbers.rstrip(b"\0").decode("ascii", "replace")
         if dimensions > MOST_DIMENSIONS or not is_numbers(word):
-            raise BrokenMessageError(f"no picture: {dimensions} dimensions of {word!r}")
+            raise MalformedMessageError(f"no picture: {dimensions} dimensions of {word!r}")
         out.append(Placed(word, tuple(sides[:dimensions]), offset))
     return out
 
@@ -154,24 +154,24 @@ def pack_found(found: Sequence[Detections]) -> bytes:
 
 
 def read_found(body: bytes, labels: tuple[str, ...], *, pictures: int) -> list[Detections]:
-    """One result for each of the run's `pictures`. Raises BrokenMessageError."""
+    """One result for each of the run's `pictures`. Raises MalformedMessageError."""
     out: list[Detections] = []
     at = 0
     for _ in range(pictures):
         if len(body) - at < _COUNT.size:
-            raise BrokenMessageError(f"{len(out)} results for {pictures} pictures")
+            raise MalformedMessageError(f"{len(out)} results for {pictures} pictures")
         (count,) = _COUNT.unpack_from(body, at)
         at += _COUNT.size
         size = count * (_BOX_BYTES + _SCORE_BYTES + _CLASS_BYTES) + _CLASS_BYTES * (count % 2)
         if len(body) - at < size:
-            raise BrokenMessageError(f"{count} boxes announced, and their columns are cut short")
+            raise MalformedMessageError(f"{count} boxes announced, and their columns are cut short")
         boxes = np.frombuffer(body, np.float32, count * 4, at).reshape(count, 4)
         scores = np.frombuffer(body, np.float32, count, at + count * _BOX_BYTES)
         class_ids = np.frombuffer(body, np.uint16, count, at + count * (_BOX_BYTES + _SCORE_BYTES))
         at += size
         out.append(Detections(boxes, scores, class_ids, labels))
     if at != len(body):
-        raise BrokenMessageError(f"{len(body) - at} bytes after the last result")
+        raise MalformedMessageError(f"{len(body) - at} bytes after the last result")
     return out
 
 
@@ -189,7 +189,7 @@ def pack_loaded(loaded: Loaded) -> bytes:
 
 
 def read_loaded(body: bytes) -> Loaded:
-    """Raises BrokenMessageError."""
+    """Raises MalformedMessageError."""
     value = read_json(body)
     try:
         width_px, height_px = value["input_size"]
@@ -202,7 +202,7 @@ def read_loaded(body: bytes) -> Loaded:
             batch_limit=str(value["batch_limit"]),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise BrokenMessageError(f"a detector said of itself: {value}") from error
+        raise MalformedMessageError(f"a detector said of itself: {value}") from error
 
 
 def pack_error(error: Exception) -> bytes:
@@ -215,7 +215,7 @@ def pack_error(error: Exception) -> bytes:
 
 
 def read_error(body: bytes) -> NearfarError:
-    """The error to raise. Raises BrokenMessageError."""
+    """The error to raise. Raises MalformedMessageError."""
     value = read_json(body)
     return _ERRORS.get(str(value.get("error")), Fatal)(str(value.get("text", "")))
 
@@ -225,19 +225,19 @@ def pack_cancel(slot: int, run: int) -> bytes:
 
 
 def read_cancel(body: bytes) -> tuple[int, int]:
-    """(slot, run). Raises BrokenMessageError."""
+    """(slot, run). Raises MalformedMessageError."""
     if len(body) != _CANCEL.size:
-        raise BrokenMessageError(f"a cancel of {len(body)} bytes")
+        raise MalformedMessageError(f"a cancel of {len(body)} bytes")
     slot, run = _CANCEL.unpack(body)
     return slot, run
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Raises BrokenMessageError."""
+    """Raises MalformedMessageError."""
     try:
         value = json.loads(body)
     except ValueError as error:
-        raise BrokenMessageError(f"no JSON: {body[:60]!r}") from error
+        raise MalformedMessageError(f"no JSON: {body[:60]!r}") from error
     if not isinstance(value, dict):
-        raise BrokenMessageError(f"no JSON object: {body[:60]!r}")
+        raise MalformedMessageError(f"no JSON object: {body[:60]!r}")
     return value

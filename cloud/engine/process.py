@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cloud.engine.channel import Channel, GoneError
+from cloud.engine.channel import Channel, ChannelClosedError
 from cloud.engine.memory import SharedMemory
 from cloud.engine.messages import (
-    BrokenMessageError,
     Loaded,
+    MalformedMessageError,
     Message,
     Say,
     pack_cancel,
@@ -55,13 +55,13 @@ class Slot:
         self._asked = False
 
     def ask(self) -> None:
-        """Have the engine load it. Raises GoneError."""
+        """Have the engine load it. Raises ChannelClosedError."""
         self._asked = True
         self.loaded = None
         self.channel.send(Message(Say.LOAD))
 
     def wait_loaded(self, within_s: float) -> Loaded:
-        """What the detector is, once it is loaded. Raises what loading it raised, GoneError, SilentError."""
+        """What the detector is, once it is loaded. Raises what loading it raised, ChannelClosedError, ChannelTimeoutError."""
         with self.using:
             if self.loaded is not None:
                 return self.loaded
@@ -72,7 +72,7 @@ class Slot:
             if message.say is Say.FAILED:
                 raise read_error(message.body)
             if message.say is not Say.READY:
-                raise BrokenMessageError(f"asked to load, an engine says {message.say.name}")
+                raise MalformedMessageError(f"asked to load, an engine says {message.say.name}")
             self.loaded = read_loaded(message.body)
             return self.loaded
 
@@ -133,7 +133,7 @@ class EngineProcess:
             self.control.send(Message(Say.START, 0, pack_start(start)))
             for slot in self.slots:
                 slot.ask()
-        except GoneError:
+        except ChannelClosedError:
             pass  # it has ended already, which its control channel says to whoever listens
 
     @property
@@ -142,7 +142,7 @@ class EngineProcess:
 
     def cancel(self, slot: int, run: int) -> None:
         """Ask for the end of a run; what the engine has not read by then is as good as asked."""
-        with suppress(GoneError):  # then the run ends with its engine
+        with suppress(ChannelClosedError):  # then the run ends with its engine
             self.control.send(Message(Say.CANCEL, 0, pack_cancel(slot, run)))
 
     def kill(self, why: str) -> None:

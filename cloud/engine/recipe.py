@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, cast
 
-from cloud.engine.messages import BrokenMessageError, read_json
+from cloud.engine.messages import MalformedMessageError, read_json
 from pipelines.detectors.base import Detector
 from pipelines.detectors.kinds import DETECTORS, DetectorConfig, with_threads
 
@@ -90,7 +90,7 @@ def pack_start(start: EngineStart) -> bytes:
 
 
 def read_start(body: bytes) -> EngineStart:
-    """Raises BrokenMessageError."""
+    """Raises MalformedMessageError."""
     value = read_json(body)
     try:
         slots = tuple(
@@ -115,7 +115,7 @@ def read_start(body: bytes) -> EngineStart:
             slots=slots,
         )
     except (KeyError, TypeError) as error:
-        raise BrokenMessageError(f"no start of an engine: {body[:200]!r}") from error
+        raise MalformedMessageError(f"no start of an engine: {body[:200]!r}") from error
 
 
 def of_a_kind(settings: dict[str, Any]) -> Detector:

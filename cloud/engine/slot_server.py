@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cloud.engine.channel import Channel, GoneError
+from cloud.engine.channel import Channel, ChannelClosedError
 from cloud.engine.memory import SharedMemory
 from cloud.engine.messages import (
-    BrokenMessageError,
     Loaded,
+    MalformedMessageError,
     Message,
     Say,
     pack_error,
@@ -73,7 +73,7 @@ class SlotServer:
         self.running = RunningNow()
 
     def serve(self) -> None:
-        """Until the front hangs up. Raises BrokenMessageError."""
+        """Until the front hangs up. Raises MalformedMessageError."""
         try:
             while True:
                 message = self._channel.receive()
@@ -82,9 +82,9 @@ class SlotServer:
                 elif message.say is Say.RUN:
                     answer = self._run(message)
                 else:
-                    raise BrokenMessageError(f"a slot is not told to {message.say.name}")
+                    raise MalformedMessageError(f"a slot is not told to {message.say.name}")
                 self._channel.send(answer)
-        except GoneError:
+        except ChannelClosedError:
             return
 
     def _load(self) -> Message:
@@ -108,7 +108,7 @@ class SlotServer:
     def _run(self, message: Message) -> Message:
         try:
             body = pack_found(self._detect(self._detector, message))
-        except BrokenMessageError:
+        except MalformedMessageError:
             raise
         except Exception as error:
             if not isinstance(error, Rejected):

@@ -87,6 +87,9 @@ class Backfill:
 
     def _rows(self, session: WorkerSession, batch: BulkBatch) -> None:
         entry = batch_entry(session.agent, batch, self._limits)
+        if self._writer.trouble:  # its agent keeps it better than our memory
+            self._drop(session, batch, self._writer.trouble)
+            return
         if not self._writer.submit(replace(entry, to=session, submitted_us=self._clock_us())):
             self._drop(session, batch, "too much waits")
 

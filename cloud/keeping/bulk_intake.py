@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from cloud.backlog.front import MOST_GIVING_WAY_S
+from pipelines.log_throttle import LogThrottle
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class BulkIntake(Generic[S, M]):
         self._open = open_batch
         self._give_way = give_way
         self._failed = failed
+        self._trouble = LogThrottle(log)
         self._most = most
         self._news = threading.Condition()
         self._stopping = False  # takes nothing more
@@ -106,6 +108,8 @@ class BulkIntake(Generic[S, M]):
                     if self._clock_s() - began_s > _LONG * MOST_GIVING_WAY_S:
                         waited_s = self._clock_s()
                 self._open(sender, batch)
-            except Exception:
+            except Exception as error:  # noqa: BLE001 - said with its traceback
                 self._failed()
-                log.exception("a batch could not be opened, and is not acknowledged")
+                self._trouble.failed(
+                    "the backfill", "could not be opened, a batch is not acknowledged", error=error
+                )

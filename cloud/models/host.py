@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 
 from cloud.backlog.jobs import Failed, Job
-from cloud.backlog.lead import EngineBrokeError, Lead
+from cloud.backlog.lead import DetectorBrokenError, Lead
 from cloud.backlog.workshop import Decoded, Workshop
 from cloud.models.repairs import Repairs
 from cloud.models.runs import run_pictures
@@ -18,6 +18,7 @@ from cloud.models.warm_up import checked, warm_up
 from cloud.telemetry.metrics import WorkerMetrics
 from pipelines.detectors.base import Detector
 from pipelines.frame import Picture
+from pipelines.log_throttle import LogThrottle
 from protos.wire.session import ModelInfo, RejectReason
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class ModelHost:
         self._metrics = metrics
         self._max_detections = max_detections
         self._clock_us = clock_us
+        self._trouble = LogThrottle(log, clock_us=clock_us)
         self.repairs = Repairs(spec.name, instances=spec.instances)
         self._stop = threading.Event()
         self._build_us = 0  # what the first build took, or the latest one anew
@@ -79,6 +81,7 @@ class ModelHost:
     def halt(self) -> None:
         """Build no instance anew; the threads end once the backlog is stopped too."""
         self._stop.set()
+        self._trouble.end()
 
     def _build(self) -> Detector:
         detector = checked(self._spec, sha256=self.info.sha256)
@@ -111,7 +114,7 @@ class ModelHost:
                 if not jobs:
                     return
                 broke = self._serve(jobs, instance)
-            except EngineBrokeError:
+            except DetectorBrokenError:
                 broke = True
             except Exception as error:  # noqa: BLE001 - told where it is handled
                 self._unforeseen(jobs, instance, error)
@@ -130,7 +133,7 @@ class ModelHost:
     def _unforeseen(self, jobs: list[Job], instance: int, error: Exception) -> None:
         """A fault of ours: it costs the frames of one run, never the instance."""
         which = ", ".join(str(job.id) for job in jobs) or "no frame"
-        log.error("model %s failed on %s, and goes on", self._spec.name, which, exc_info=error)
+        self._trouble.failed(f"model {self._spec.name}", f"failed on {which}, and goes on", error=error)
         self._metrics.fault("model")
         if not jobs:
             return
@@ -161,7 +164,11 @@ class ModelHost:
         self.retried += len(jobs) > 1 and not done.sound
         for job, outcome in zip(jobs, done.outcomes, strict=True):
             if isinstance(outcome, Failed) and outcome.reason is RejectReason.FAILED:
-                log.warning("model %s failed on %s: %s", self._spec.name, job.id, outcome.text)
+                self._trouble.failed(
+                    f"model {self._spec.name}", f"failed on {job.id}: {outcome.text}", kind="run"
+                )
+            else:
+                self._trouble.worked(f"model {self._spec.name}")
         self._work.detected(jobs, instance, done.outcomes, run_us=done.run_us, sound=done.sound)
         return done.broke
 

@@ -1,13 +1,13 @@
 """The first runs of a model, on empty pictures: they warm it up, prove that it works, and say what runs cost."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from cloud.models.spec import ModelSpec
 from pipelines.detectors.base import BatchDetector, Detector, batch_fault
 from pipelines.errors import ConfigError, Fatal, NearfarError
-from pipelines.frame import Picture
 
 
 def checked(spec: ModelSpec, *, sha256: str = "") -> Detector:
@@ -56,7 +56,10 @@ def warm_up(
                     detector.detect_batch([picture] * size)
                 except Fatal as error:
                     words = f"the model fails on {size} empty pictures at once: {error}"
-                    if not _runs_one(detector, picture):
+                    if not _runs(partial(detector.detect, picture)):  # not the batch: its engine has ended
+                        raise Fatal(f"models.{model}: {words}") from error
+                    if any(_runs(partial(detector.detect_batch, [picture] * size)) for _ in range(2)):
+                        words += "; the next time it did not: it fails now and then, whatever batch says"
                         raise Fatal(f"models.{model}: {words}") from error
                     raise ConfigError(
                         f"models.{model}.batch.max is {most}, but {words}; leave batch out"
@@ -66,10 +69,9 @@ def warm_up(
     return seen
 
 
-def _runs_one(detector: Detector, picture: Picture) -> bool:
-    """Whether it still does: else it is no batch that is too much for it, but its engine that has ended."""
+def _runs(attempt: Callable[[], object]) -> bool:
     try:
-        detector.detect(picture)
+        attempt()
     except NearfarError:
         return False
     return True

@@ -26,6 +26,8 @@ class Acknowledger:
         by_session: dict[WorkerSession, list[Entry]] = {}
         committed: dict[str, int] = {}
         for entry in entries:
+            if entry.to is None:  # nobody's: it was to show whether the store writes
+                continue
             if isinstance(entry.to, WorkerSession):
                 by_session.setdefault(entry.to, []).append(entry)
             else:

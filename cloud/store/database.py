@@ -12,7 +12,12 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from cloud.store.upserts import Prepared
-from pipelines.errors import NearfarError
+from pipelines.errors import NearfarError, Retryable
+
+
+class DiskFullError(Retryable):
+    """There is no room for what is to be written; there may be some later."""
+
 
 Work = Sequence[tuple[Prepared, Sequence[Mapping[str, Any]]]]
 """Statements, in order, each with its rows."""

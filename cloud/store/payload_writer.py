@@ -12,6 +12,7 @@ from typing import Protocol
 from cloud.store.group_writer import GroupWriter
 from cloud.store.payloads import Payload
 from pipelines.errors import Fatal, Rejected, Retryable
+from pipelines.log_throttle import LogThrottle
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ class PayloadWriter(GroupWriter[Arrival]):
         )
         self._store = store
         self._unix_us = unix_us
+        self._trouble = LogThrottle(log)
         self._give_way: Callable[[], None] = lambda: None
         self.refused = 0
 
@@ -87,5 +89,6 @@ class PayloadWriter(GroupWriter[Arrival]):
     def _refused(self, item: Arrival, error: Exception) -> list[Arrival]:
         self.refused += 1
         unexpected = None if isinstance(error, Rejected) else error
-        log.error("the payload of %s is not kept: %s", item.payload.id, error, exc_info=unexpected)
+        words = f"cannot keep the payload of {item.payload.id}: {error}"
+        self._trouble.failed("the payload store", words, kind=type(error).__name__, error=unexpected)
         return []

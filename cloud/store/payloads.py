@@ -1,21 +1,22 @@
 """The pictures behind the records: content in a folder, one reference per frame in the store, a quota over all.
 
 `commit` puts the content on the disk before its rows, so what was acknowledged can be read. Beyond the quota the
-content that is worth least goes, the oldest first; the record keeps hash, codec and size, and says that the picture is
-no longer kept. A missing or damaged file is told and counted; it never stops anything. Several workers share one folder:
-what others put and evict is counted at every `trim`.
+content that is worth least goes, the oldest first; the record keeps hash, codec and size, and says that it went. A missing
+or damaged file is told and counted; it never stops anything. Workers share one folder: what others put and evict is counted at every `trim`.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from sqlalchemy.engine import Connection
 
 from cloud.store import contents, references, tidying
 from cloud.store.contention import in_turn
+from cloud.store.database import DiskFullError
 from cloud.store.key import key_of
 from cloud.store.offers import Offer, giving_way, sort_offers
 from cloud.store.payload_folder import PayloadFolder, content_hash
@@ -74,7 +75,9 @@ class Payloads:
         self._guard = threading.Lock()  # one transaction at a time keeps `used_bytes` and `counts` right
         self._doubted: set[str] = set()  # found damaged; some only by reading them
         self.used_bytes = 0
-        if self.count_used() == 0:  # else it is there, or not mounted
+        with suppress(DiskFullError):
+            self.count_used()
+        if self.used_bytes == 0:  # else it is there, or not mounted
             folder.make()
 
     def commit(self, arrivals: Sequence[Payload], *, now_unix_us: int) -> None:

@@ -18,10 +18,12 @@ _ANEW_KEY = "made_anew_unix_us"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`store_id` names the store for life; `payloads_path` is the folder a worker last kept pictures in, or ""."""
+    """`store_id` names the store for life; `payloads_path` is the folder a worker last kept pictures in, or "". `was_there`:
+    False for one that could not be made yet."""
 
     store_id: str
     payloads_path: str = ""
+    was_there: bool = True
 
 
 def prepare(
@@ -38,10 +40,10 @@ def prepare(
         _check(_read(connection), database)
     metadata.create_all(connection)
     pairs = {"store_id": secrets.token_hex(16) if again is None else again.store_id, "format": str(FORMAT)}
-    if new and again is not None:
+    if again is not None and again.payloads_path:
+        pairs[PAYLOADS_KEY] = again.payloads_path
+    if new and again is not None and again.was_there:
         pairs[_ANEW_KEY] = str(now_unix_us)
-        if again.payloads_path:
-            pairs[PAYLOADS_KEY] = again.payloads_path
     upserts.meta.run(connection, [{"key": key, "value": value} for key, value in pairs.items()])
     _upgrade(connection, now_unix_us)
     return _found(_read(connection))

@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import case, delete, func, select
+from sqlalchemy import delete, select
 from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, StatementError
 
 from cloud.store import preparation
 from cloud.store.contention import in_turn
-from cloud.store.database import Database, refusal
+from cloud.store.database import Database, DiskFullError, refusal
+from cloud.store.full_disk import found_without_room
 from cloud.store.key import KEY, id_of, in_order
 from cloud.store.kinds import STORES
 from cloud.store.payload_ref import PayloadRef
@@ -28,11 +29,12 @@ from cloud.store.preparation import PAYLOADS_KEY
 from cloud.store.query import KEPT, Query, payload_part
 from cloud.store.row import RecordRow, far_row, gap_of, gap_row, given_row, row_of
 from cloud.store.tables import gaps, meta, records
+from cloud.store.totals import totals
 from cloud.store.upserts import Upserts
 from pipelines.errors import ConfigError, Fatal, Rejected, Retryable
 from pipelines.frame import FrameId
 from pipelines.redaction import redacted
-from pipelines.result import AnsweredBy, Gap, Record
+from pipelines.result import Gap, Record
 
 log = logging.getLogger(__name__)
 
@@ -64,21 +66,24 @@ def open_store(url: str, *, read_only: bool = False) -> "RecordStore":
 
 class RecordStore:
     """`store_id` names the store for life; every worker of an agent must share it. `url` never shows a password.
-    `set_aside`: damaged files moved away since the start. Safe for several threads."""
+    `set_aside`: damaged files moved away since the start. `trouble`: why it was opened without writing a byte, the disk being
+    full; empty once something was written. Safe for several threads."""
 
     def __init__(self, database: Database, *, read_only: bool) -> None:
         self.url = database.url
         self.database = database
         self.set_aside = 0
-        self.store_id = self.payloads_path = ""
+        self.store_id = self.payloads_path = self.trouble = ""
+        self._was_there = True
         self.upserts = Upserts.of(database.engine.dialect)
         try:
-            found = self._read_meta() if read_only else self._prepare()
+            found = self._read_meta() if read_only else self._prepared()
         except BaseException:
             database.close()
             raise
         self.store_id = found.store_id
         self.payloads_path = found.payloads_path
+        self._was_there = found.was_there
 
     def __enter__(self) -> Self:
         return self
@@ -90,11 +95,15 @@ class RecordStore:
         self.database.close()
 
     def note_payloads(self, folder: Path) -> None:
-        """Where the pictures are, for those who read the store, also one made anew in its place. Raises Retryable."""
+        """Where the pictures are, for those who read the store, also one made anew in its place; on a full disk with the
+        first that is written. Raises Retryable."""
         self.payloads_path = str(folder)
-        with self.writing() as connection:
-            connection.execute(delete(meta).where(meta.c.key == PAYLOADS_KEY))
-            self.upserts.meta.run(connection, [{"key": PAYLOADS_KEY, "value": self.payloads_path}])
+        try:
+            with self.writing() as connection:
+                connection.execute(delete(meta).where(meta.c.key == PAYLOADS_KEY))
+                self.upserts.meta.run(connection, [{"key": PAYLOADS_KEY, "value": self.payloads_path}])
+        except DiskFullError as error:
+            self.trouble = str(error)
 
     def made_anew_unix_us(self, connection: Connection) -> int:
         """When it took the place of one that was damaged or removed under a running worker; 0 = never."""
@@ -119,7 +128,6 @@ class RecordStore:
             gap_rows = [gap_row(agent, gap, now_unix_us) for agent, gap in gaps]
         except (OverflowError, ValueError) as error:
             raise Rejected(f"a record cannot be stored: {error}") from error
-
         work = [(self.upserts.far, far_rows), (self.upserts.given, given_rows), (self.upserts.gap, gap_rows)]
 
         def transaction() -> None:
@@ -139,9 +147,10 @@ class RecordStore:
     @contextmanager
     def _found_by_all(self) -> Iterator[None]:
         """Around each transaction: what `writing` says of errors and of the file."""
-        if not self.database.still_there():
+        if self.trouble or not self.database.still_there():
             self.database.close()  # connections to what is no longer there
             self._prepare()
+            self.trouble, self._was_there = "", True
         try:
             yield
         except DBAPIError as error:
@@ -203,31 +212,14 @@ class RecordStore:
 
     def counts(self) -> dict[str, int]:
         """`records`, one per answerer (`near`, …; `unknown` = outcome not here yet), `on_time`, `late_far`, `gaps`."""
-        late = records.c.far_status.is_not(None) & (records.c.answered_by != AnsweredBy.FAR.value)
         with self.reading() as connection:
-            answerers = connection.execute(
-                select(records.c.answered_by, func.count()).group_by(records.c.answered_by)
-            )
-            by: dict[str | None, int] = {row[0]: row[1] for row in answerers}
-            on_time, late_far = connection.execute(
-                select(
-                    func.coalesce(func.sum(case((records.c.on_time, 1), else_=0)), 0),
-                    func.coalesce(func.sum(case((late | records.c.late_far, 1), else_=0)), 0),
-                )
-            ).one()
-            gap_count = connection.execute(select(func.count()).select_from(gaps)).scalar_one()
-        return {
-            "records": sum(by.values()),
-            **{who.value: by.get(who.value, 0) for who in AnsweredBy},
-            "unknown": by.get(None, 0),
-            "on_time": int(on_time),
-            "late_far": int(late_far),
-            "gaps": int(gap_count),
-        }
+            return totals(connection)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A connection to read with. Fatal for a damaged file, Retryable when disk or server refuses for now."""
+        if not self._was_there:
+            raise DiskFullError(self.trouble)
         try:
             with self.database.engine.connect() as connection:
                 yield connection
@@ -249,9 +241,17 @@ class RecordStore:
         except DBAPIError as error:
             raise self.database.fault(error, "be opened") from error
 
+    def _prepared(self) -> preparation.Found:
+        try:
+            return self._prepare()
+        except DiskFullError as error:
+            self.trouble = str(error)
+            return found_without_room(self.database, error)
+
     def _prepare(self) -> preparation.Found:
         """Make the store what it must be: once it has its id it stays this one, gone or not."""
-        again = preparation.Found(self.store_id, self.payloads_path) if self.store_id else None
+        known = preparation.Found(self.store_id, self.payloads_path, was_there=self._was_there)
+        again = known if self.store_id else None
         for last in (False, True):
             try:
                 with self.database.writing() as connection:

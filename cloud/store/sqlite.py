@@ -5,6 +5,7 @@ that was moved or removed under a running worker is noticed, and so is a damaged
 `NAME.damaged-N`.
 """
 
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from cloud.store.database import Work, refusal
+from cloud.store.database import DiskFullError, Work, refusal
 from pipelines.errors import ConfigError, Fatal, NearfarError, Rejected, Retryable
 
 _WRITES = "nearfar_writes"
@@ -25,6 +26,8 @@ _BUSY_S = 5.0
 _BUSY_STEP_S = 0.005
 _MAGIC = b"SQLite format 3\0"
 _CORRUPT, _NO_DATABASE = 11, 26  # SQLITE_CORRUPT, SQLITE_NOTADB
+_IO, _FULL, _CANNOT_OPEN = 10, 13, 14  # SQLITE_IOERR, SQLITE_FULL, SQLITE_CANTOPEN
+_ROOM_BYTES = 64 << 10  # less is no room for the index that a log in use has beside it
 _BLAMES_VALUES = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
 
 
@@ -95,7 +98,20 @@ class SqliteDatabase:
             return Rejected(refusal(self.shown, doing, str(error.orig)))
         if str(error.orig).startswith(("no such table", "no such column")):
             return ConfigError(f"{self.path} is no record store")
-        return Retryable(f"the record store {self.path} cannot {doing}: {error.orig}")
+        words = f"the record store {self.path} cannot {doing}: {error.orig}"
+        if not self._full(error):
+            return Retryable(words)
+        return DiskFullError(words if "full" in words else f"{words}: the disk is full")
+
+    def _full(self, error: DBAPIError) -> bool:
+        """SQLite says so, or cannot make or grow a file beside the store on a disk without room."""
+        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+        if code not in (_IO, _CANNOT_OPEN):
+            return code == _FULL
+        try:
+            return shutil.disk_usage(self.path.parent).free < _ROOM_BYTES
+        except OSError:
+            return False
 
     def damaged(self, error: DBAPIError) -> bool:
         code = getattr(error.orig, "sqlite_errorcode", 0)

@@ -16,6 +16,7 @@ from cloud.store.turns import one_at_a_time
 from cloud.threads import left_after
 from pipelines.errors import Rejected, Retryable
 from pipelines.frame import FrameId
+from pipelines.log_throttle import LogThrottle
 from pipelines.result import Gap, Record
 from protos.wire.bulk import RecordRange
 
@@ -128,6 +129,7 @@ class StoreWriter(GroupWriter[Entry]):
         self._pace = CommitPace(commit_every_us)
         self._batches = 0  # that wait
         self._unix_us = unix_us
+        self._trouble = LogThrottle(log)
         self.committed = 0
         self.rejected = 0
 
@@ -191,7 +193,8 @@ class StoreWriter(GroupWriter[Entry]):
         except Exception as other:  # noqa: BLE001 - said below
             error = other
         self._drop(item)
-        log.error("%d rows are neither stored nor acknowledged", item.weight, exc_info=error)
+        words = f"neither keeps nor acknowledges {item.weight} rows"
+        self._trouble.failed("the record store", words, error=error)
         return []
 
     def _good_part(self, entry: Entry, error: Rejected) -> list[Entry]:
@@ -199,7 +202,8 @@ class StoreWriter(GroupWriter[Entry]):
         and nothing of a live result that is refused: its agent sends it once more, in a batch."""
         stored, refused = self._divide(entry.rows())
         self.rejected += refused
-        log.error("%d of %d rows can never be stored and are left out: %s", refused, entry.weight, error)
+        words = f"leaves out {refused} of {entry.weight} rows, which can never be stored: {error}"
+        self._trouble.failed("the record store", words, kind="rows")
         if len(stored) + refused < entry.weight or (entry.batch is None and not stored):
             return []
         return [entry.left_with(stored)]

@@ -22,6 +22,7 @@ from edge.outbox.payload import PayloadEntry, payload_entry
 from pipelines.codecs.base import Codec
 from pipelines.errors import NearfarError
 from pipelines.frame import Frame
+from pipelines.log_throttle import LogThrottle
 from pipelines.result import PRIORITIES, Priority, Record
 
 log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class Archivist:
         self._ring = ring
         self._keep = keep
         self._clock_us = clock_us
+        self._trouble = LogThrottle(log, clock_us=clock_us)
         self._most_waiting = most_waiting
         self._changed = threading.Condition()
         self._orders: deque[_Order] = deque()
@@ -144,9 +146,12 @@ class Archivist:
             except NearfarError as error:
                 self._failed += 1
                 self._say(f"stream {order.frame.stream}: pictures cannot be archived: {error}")
-            except Exception:
+            except Exception as error:  # noqa: BLE001 - said with its traceback
                 self._failed += 1
-                log.exception("cannot archive %s/%d", order.frame.stream, order.frame.seq)
+                words = f"cannot be archived at {order.frame.seq}"
+                self._trouble.failed(f"stream {order.frame.stream}", words, error=error)
+            else:
+                self._trouble.worked(f"stream {order.frame.stream}")
 
     def _take(self) -> _Order | None:
         with self._changed:

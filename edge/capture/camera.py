@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from edge.capture.base import LiveSource, Shape, Skipping
 from edge.capture.camera_url import with_credentials
 from edge.capture.ffmpeg import FfmpegSource
-from edge.capture.mjpeg import MjpegSource, OtherContent
+from edge.capture.mjpeg import MjpegSource, UnexpectedContentError
 from pipelines.errors import Fatal
 from pipelines.frame import Picture
 from pipelines.redaction import redacted
@@ -71,7 +71,7 @@ class CameraSource:
             return max(1_000, round((until_s - time.monotonic()) * 1e6))
 
         if urlsplit(url).scheme.lower() == "http":
-            with suppress(OtherContent):
+            with suppress(UnexpectedContentError):
                 return self._take(
                     MjpegSource(url=url, open_us=open_us(), read_us=self._read_us, ask_us=ask_us)
                 )

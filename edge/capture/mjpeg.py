@@ -39,7 +39,7 @@ _PADDING = b"\x00\r\n"
 _CHUNK_BYTES = 65_536
 
 
-class OtherContent(NearfarError):
+class UnexpectedContentError(NearfarError):
     """The address gives something, but not pictures part by part."""
 
 
@@ -62,7 +62,7 @@ class MjpegSource:
 
     def open(self) -> Shape:
         """The rate is not known. Raises Retryable, saying what the camera answered, when there is no picture to be
-        had; OtherContent when what it sends is no parts of pictures."""
+        had; UnexpectedContentError when what it sends is no parts of pictures."""
         self.close()
         until_s = time.monotonic() + self._open_s
         sockets: list[socket.socket] = []
@@ -78,7 +78,7 @@ class MjpegSource:
         boundary = boundary_of(response.headers.get("Content-Type", ""))
         if boundary is None:
             response.close()
-            raise OtherContent
+            raise UnexpectedContentError
         self._response = response
         self._body = _Body(response, sockets[-1], wanted=lambda: self._wanted)
         self._parts = Parts(self._body, boundary)

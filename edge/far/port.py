@@ -22,6 +22,7 @@ from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.telemetry.counters import Counters
 from pipelines.errors import Fatal
+from pipelines.log_throttle import LogThrottle
 from pipelines.result import AnsweredBy, Priority
 from protos.wire import bulk, live, session
 from protos.wire.live import Result
@@ -66,6 +67,7 @@ class FarPort:
         self._names = [port.name for port in streams]
         self._pending = pending
         self._clock_us = clock_us
+        self._trouble = LogThrottle(log, clock_us=clock_us)
         self._unix_us = unix_us  # for people; nothing is decided by it
         # Connections the link was told to close, the last of them: nothing more comes once they are.
         self._turned_down: deque[int] = deque(maxlen=64)
@@ -252,11 +254,7 @@ class FarPort:
                     pending.far, pending.far_arrived_us = result, event.arrived_us
                 self._on_result(key, result)
                 return self._scheduler.result(
-                    key,
-                    link=self.name,
-                    timing=result.timing,
-                    load=result.load,
-                    now_us=event.arrived_us,
+                    key, link=self.name, timing=result.timing, load=result.load, now_us=event.arrived_us
                 )
             case live.Reject() as reject:
                 self._counters.rejected[reject.reason.value] += 1
@@ -285,12 +283,13 @@ class FarPort:
                     self._outbox.acked_live(ack)
             case bulk.Need() as need:
                 self._outbox.needed(need)
-            case session.Error(reason=session.RejectReason.QUEUE_FULL) as error if error.batch or error.have:
+            case session.Error() as error if error.batch or error.have:
                 if self._bulk.current == self.name:  # else another worker has the backfill by now
                     self._outbox.refused(error)
                 self._bulk.settled((error.batch,), now_us)
             case session.Error() as error:
-                log.warning("link %s: the worker says: %s", self.name, error.text)
+                words = f"the worker says: {error.text}"
+                self._trouble.failed(f"link {self.name}:", words, kind=error.reason.value)
             case _:
                 log.debug("nothing to do for %s", type(event.message).__name__)
         return ()

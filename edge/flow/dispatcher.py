@@ -30,6 +30,7 @@ from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.telemetry.counters import Counters
 from pipelines.frame import Frame, FrameId
+from pipelines.log_throttle import LogThrottle
 from pipelines.result import ShedReason
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class Dispatcher(threading.Thread):
         self.counters = counters
         self._ports: Mapping[str, StreamPort] = {p.name: p for p in streams}
         self._clock_us = clock_us
+        self._trouble = LogThrottle(log, clock_us=clock_us)
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._pending: dict[Key, Pending] = {}
         self._unasked = Unasked(outbox=outbox, desk=desk, counters=counters)
@@ -174,8 +176,8 @@ class Dispatcher(threading.Thread):
         """A bug in one event must not silence every camera: it is logged and the loop goes on."""
         try:
             step()
-        except Exception:
-            log.exception("dispatcher: one event failed")
+        except Exception as error:  # noqa: BLE001 - said with its traceback
+            self._trouble.failed("dispatcher:", "one event failed", error=error)
 
     def _tick(self) -> None:
         now_us = self._clock_us()

@@ -20,6 +20,7 @@ from edge.scheduling import actions
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.telemetry.counters import Counters
+from pipelines.log_throttle import LogThrottle
 from pipelines.result import AnsweredBy, Record, Status
 
 log = logging.getLogger(__name__)
@@ -55,14 +56,15 @@ class Enactor:
         self._desk = desk
         self._pending = pending
         self._clock_us = clock_us
+        self._trouble = LogThrottle(log, clock_us=clock_us)
 
     def do(self, decided: Sequence[actions.Action]) -> None:
         """Every action gets its chance: one that fails is logged and must not take the others with it."""
         for action in decided:
             try:
                 self._act(action)
-            except Exception:
-                log.exception("dispatcher: %s failed", type(action).__name__)
+            except Exception as error:  # noqa: BLE001 - said with its traceback
+                self._trouble.failed(f"dispatcher: {type(action).__name__}", "failed", error=error)
                 if isinstance(action, actions.StartNear):
                     now_us = self._clock_us()
                     self.do(

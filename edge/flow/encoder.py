@@ -10,6 +10,7 @@ from edge.scheduling.near_timeline import Key
 from pipelines.codecs.base import Codec
 from pipelines.errors import NearfarError
 from pipelines.frame import Encoding, Picture
+from pipelines.log_throttle import LogThrottle
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class Encoder:
         self._done = done
         self._clock_us = clock_us
         self._said: set[tuple[str, str]] = set()
+        self._trouble = LogThrottle(log, clock_us=clock_us)
         self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._run, name=f"encode-{i}", daemon=True) for i in range(threads)
@@ -89,9 +91,12 @@ class Encoder:
             except NearfarError as error:
                 failed = f"not encoded: {error}"
                 self._say_once(order.key[0], str(error))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - said with its traceback
                 failed = f"not encoded: {type(error).__name__}"
-                log.exception("cannot encode %s/%d", *order.key)
+                stream, seq = order.key
+                self._trouble.failed(f"stream {stream}", f"cannot be encoded at {seq}", error=error)
+            else:
+                self._trouble.worked(f"stream {order.key[0]}")
             encode_us = self._clock_us() - order.asked_us
             self._done(
                 Encoded(

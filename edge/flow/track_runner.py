@@ -15,6 +15,7 @@ from typing import NamedTuple
 from edge.scheduling.near_timeline import Key
 from pipelines.errors import Rejected
 from pipelines.frame import Frame
+from pipelines.log_throttle import LogThrottle
 from pipelines.trackers.base import Base, Carried, Tracker
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class TrackRunner:
         self._trackers = trackers
         self._done = done
         self._clock_us = clock_us
+        self._trouble = LogThrottle(log, clock_us=clock_us)
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._put = dict.fromkeys(trackers, 0)  # by the dispatcher
         self._taken = dict.fromkeys(trackers, 0)  # by the thread here
@@ -103,8 +105,8 @@ class TrackRunner:
         while (order := self._orders.get()) is not None:
             try:
                 order()
-            except Exception:
-                log.exception("tracker: one order failed")
+            except Exception as error:  # noqa: BLE001 - said with its traceback
+                self._trouble.failed("tracker", "failed at one order", error=error)
 
     def _see(self, frame: Frame, oldest: int) -> None:
         self._taken[frame.stream] += 1
@@ -121,8 +123,10 @@ class TrackRunner:
         carried: Carried | None = None
         try:
             carried = self._trackers[key[0]].carry(key[1])
-        except Exception:
-            log.exception("cannot track %s/%d", *key)
+        except Exception as error:  # noqa: BLE001 - said with its traceback
+            self._trouble.failed(f"tracker of {key[0]}", f"failed at {key[1]}", error=error)
+        else:
+            self._trouble.worked(f"tracker of {key[0]}")
         self._runs += 1
         self._lost += carried is None
         ready_us = self._clock_us()

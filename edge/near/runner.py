@@ -13,6 +13,7 @@ from pipelines.detectors.base import Cancelled, CancelToken, Detector
 from pipelines.errors import NearfarError
 from pipelines.frame import Picture
 from pipelines.labels import LabelSpace
+from pipelines.log_throttle import LogThrottle
 from pipelines.pictures import for_detector
 from pipelines.result import Detections, Status
 
@@ -96,6 +97,7 @@ class NearRunner:
         self._done = done
         self._labels = labels
         self._clock_us = clock_us
+        self._trouble = LogThrottle(log, clock_us=clock_us)
         self._jobs: queue.SimpleQueue[tuple[Key, Picture, CancelToken, bool] | None] = queue.SimpleQueue()
         self._current: tuple[Key, CancelToken] | None = None
         self._lock = threading.Lock()
@@ -132,6 +134,12 @@ class NearRunner:
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
+        try:
+            self._run_jobs()
+        finally:
+            self._trouble.end()
+
+    def _run_jobs(self) -> None:
         while (job := self._jobs.get()) is not None:
             key, picture, token, small = job
             detector = self._smaller if small else self._detector
@@ -143,14 +151,17 @@ class NearRunner:
                 if self._labels is not None:
                     detections = self._labels.apply(detections)
                 status = Status.OK
+                self._trouble.worked("near")
             except Cancelled:
                 status = None
             except NearfarError as error:
                 detections = None
-                log.warning("near failed on %s/%d: %s", *key, error)
-            except Exception:
+                self._trouble.failed(
+                    "near", f"failed on {key[0]}/{key[1]}: {error}", kind=type(error).__name__
+                )
+            except Exception as error:  # noqa: BLE001 - said with its traceback
                 detections = None
-                log.exception("near failed on %s/%d", *key)
+                self._trouble.failed("near", f"failed on {key[0]}/{key[1]}", error=error)
             with self._lock:
                 self._current = None
             self._done(

@@ -6,27 +6,27 @@ are handed to the next commit.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 from edge.links.base import Sent
 from edge.outbox import full_disk
+from edge.outbox.contents import Contents
+from edge.outbox.doubts import Doubts
 from edge.outbox.intake_window import MOST, IntakeWindow
 from edge.outbox.memory import Held, HeldRecords
 from edge.outbox.pacing import LARGE_BYTES, Pacing
 from edge.outbox.payload_uplink import Message, PayloadUplink
-from edge.outbox.store import Changes, Key, OutboxStore, StoredGap
+from edge.outbox.store import Changes, Key, OutboxStore
 from edge.outbox.stored_records import StoredRecords
-from edge.outbox.uplink import BATCH_RECORDS, MESSAGE_SLACK_BYTES, Uplink, with_age
-from pipelines.errors import Retryable
-from pipelines.result import Record
+from edge.outbox.uplink import MESSAGE_SLACK_BYTES, Uplink, with_age
 from protos.wire.bulk import Ack
-from protos.wire.session import Error, Limits
+from protos.wire.session import Error, Limits, RejectReason
 
 log = logging.getLogger(__name__)
 
-BATCH_GAPS = 256
-OUTCOMES_EVERY_US = 1_000_000
 SEND_AGAIN_US = 100_000
+UNREAD = (RejectReason.BAD_PAYLOAD, RejectReason.TOO_LARGE)
 
 
 class Backfill:
@@ -58,6 +58,17 @@ class Backfill:
         self.acknowledged: set[int] = set()
         self.acknowledged_gaps: set[int] = set()
         self.unreadable = self._stored.unreadable
+        self._doubts = Doubts()
+        self._contents = Contents(
+            store=store,
+            stored=self._stored,
+            uplink=self._uplink,
+            doubts=self._doubts,
+            held=held,
+            outcomes=outcomes,
+            acknowledged=self.acknowledged,
+            acknowledged_gaps=self.acknowledged_gaps,
+        )
         self.sent_uncommitted = 0
         self.batches_sent = 0
         self.bytes_sent = 0
@@ -66,6 +77,7 @@ class Backfill:
         """A connection of the bulk lane came or went; what was in flight was on another one."""
         self._uplink.dissolve_all()
         self._window.another()
+        self._doubts.another()
         self.pacing.reachable(connected=connected, now_us=now_us)
         self._limits = limits if limits is not None else self._limits
         self._not_before_us = now_us
@@ -74,14 +86,18 @@ class Backfill:
     def dropped(self, batch: int, now_us: int) -> None:
         """The link could not hand an accepted batch to the network."""
         self._uplink.dissolve(batch)
+        self._doubts.lost_but(self._uplink.out)
         self.payloads.dropped(batch, now_us)
         self.pacing.lost(batch)
         self._not_before_us = now_us + SEND_AGAIN_US
 
     def refused(self, error: Error, now_us: int) -> None:
-        """The worker had no room for a batch or an offer: it goes again when the worker may have some."""
+        """The worker had no room for a batch or an offer, which goes again later; or it could not read a batch."""
+        if error.batch and error.reason in UNREAD and self._unread(error.batch, error.text, now_us):
+            return
         if error.batch:
             self._uplink.dissolve(error.batch)
+            self._doubts.lost_but(self._uplink.out)
             self.pacing.lost(error.batch)
         self.payloads.turned_away(error, now_us)
         if self._window.refuse(self._out, now_us):
@@ -89,6 +105,21 @@ class Backfill:
                 "the worker has no room for all of the backfill now, it goes on more slowly: %s", error.text
             )
         self._not_before_us = max(self._not_before_us, self._window.until_us)
+
+    def _unread(self, batch: int, words: str, now_us: int) -> bool:
+        """Find out what it is in the batch; False for one that holds no rows."""
+        carried = self._uplink.refused(batch)
+        if carried is None:
+            return False
+        self.pacing.lost(batch)
+        silent = not self._doubts.words
+        for run, stream, seq in self._doubts.refuse(carried, words, now_us):
+            log.error("%s/%s/%d is set aside, the worker cannot read it: %s", run.hex(), stream, seq, words)
+        if silent and self._doubts.words:
+            log.error(
+                "the worker can read nothing of the backfill, which waits: %s; does its version fit?", words
+            )
+        return True
 
     @property
     def _out(self) -> int:
@@ -109,6 +140,8 @@ class Backfill:
             carried = self._uplink.acked(batch)
             if carried is None:
                 continue
+            if self._doubts.took(batch):
+                log.warning("the worker can read the backfill again")
             self.acknowledged |= carried.entries
             self.acknowledged_gaps |= carried.gaps
             for key, record in carried.memory.items():
@@ -128,18 +161,21 @@ class Backfill:
         return Changes(
             acknowledged=frozenset(self.acknowledged),
             unreadable=frozenset(self.unreadable),
-            acknowledged_gaps=frozenset(self.acknowledged_gaps),
+            refused=dict(self._doubts.refused),
+            acknowledged_gaps=frozenset(self.acknowledged_gaps | self._doubts.gaps),
             acknowledged_payloads=frozenset(self.payloads.acknowledged),
             refused_payloads=frozenset(self.payloads.refused),
             unreadable_payloads=frozenset(self.payloads.unreadable),
         )
 
-    def figures(self) -> dict[str, int]:
+    def figures(self) -> dict[str, Any]:
         """What was sent and what would go, by the names `OutboxStats` has for it."""
         return {
             "sent_uncommitted": self.sent_uncommitted,
             "batches_sent": self.batches_sent,
             "batches_refused": self._window.refused,
+            "batches_unread": self._doubts.batches,
+            "unread_words": self._doubts.words,
             "bytes_sent": self.bytes_sent,
             "payloads_waiting": self.payloads_left(),
         }
@@ -149,6 +185,7 @@ class Backfill:
         self.acknowledged.clear()
         self.acknowledged_gaps.clear()
         self.unreadable.clear()
+        self._doubts.committed()
         self.payloads.committed()
 
     def make_room(self, changes: Changes | None, *, most: int, now_us: int) -> None:
@@ -181,12 +218,13 @@ class Backfill:
         Retryable when the store cannot be read.
         """
         if self._uplink.dissolve_overdue(now_us) | self.payloads.overdue(now_us):
+            self._doubts.lost_but(self._uplink.out)
             self.pacing.lost_all()
             self._on_overdue()
         if not self.pacing.connected:
             return None
         due_us = self._turn_records(now_us, at_once=at_once, store_fails=store_fails)
-        if store_fails or self._stored_left():
+        if store_fails or self._contents.stored_left():
             return due_us
         return min((t for t in (due_us, self._turn_payloads(now_us)) if t is not None), default=None)
 
@@ -230,12 +268,9 @@ class Backfill:
         while len(self._uplink) < MOST and self._window.open(self._out):
             if now_us < self._not_before_us:
                 return self._not_before_us
-            outcomes_us = self._outcomes_due_us(now_us, at_once=at_once)
-            outcomes_due = outcomes_us is not None and now_us >= outcomes_us
-            if not (self._stored_left() or outcomes_due or (store_fails and self._waiting(self._held))):
-                return min(
-                    (t for t in (outcomes_us, self._uplink.overdue_us()) if t is not None), default=None
-                )
+            due_us = self._contents.due_us(now_us, at_once=at_once, store_fails=store_fails)
+            if due_us is None or now_us < due_us:
+                return min((t for t in (due_us, self._uplink.overdue_us()) if t is not None), default=None)
             allowance_bytes = self.pacing.allowance_bytes(now_us)
             if allowance_bytes == 0:
                 return max(self.pacing.due_us(now_us), now_us + 1000)
@@ -243,55 +278,23 @@ class Backfill:
                 self._not_before_us = now_us + SEND_AGAIN_US
         return self._uplink.overdue_us()
 
-    def _stored_left(self) -> bool:
-        ledger = self._store.ledger()
-        records = ledger.pending - len(self._uplink.busy_entries() | self.acknowledged | self.unreadable)
-        return records > 0 or ledger.gaps - len(self._uplink.busy_gaps() | self.acknowledged_gaps) > 0
-
-    def _waiting(self, pool: HeldRecords) -> list[tuple[Key, Held]]:
-        return [(key, held) for key, held in pool.items() if not self._uplink.carries(key)]
-
-    def _outcomes_due_us(self, now_us: int, *, at_once: bool) -> int | None:
-        waiting = self._waiting(self._outcomes)
-        if not waiting:
-            return None
-        if at_once or len(waiting) >= BATCH_RECORDS:
-            return now_us
-        return waiting[0][1].at_us + OUTCOMES_EVERY_US
-
     def _send_one(self, allowance_bytes: int, now_us: int, *, store_fails: bool) -> bool:
         """Build a batch and hand it to the link; False if there was none to build or the link did not take it."""
-        most, max_bytes = self._uplink.most(min(allowance_bytes, LARGE_BYTES), self._limits)
-        try:
-            stored, gaps = self._stored_to_send(most, max_bytes)
-        except Retryable:
-            if not store_fails:
-                raise
-            stored, gaps = {}, ()  # what memory holds can go without it
-        memory: dict[Key, tuple[Record, int]] = {}
-        pools = [*self._waiting(self._outcomes), *(self._waiting(self._held) if store_fails else ())]
-        for key, held in pools[: most - len(stored)]:
-            memory[key] = (held.record, held.age_us(now_us))
-        if not (stored or gaps or memory):
+        built = self._contents.build(
+            max_wire_bytes=min(allowance_bytes, LARGE_BYTES),
+            limits=self._limits,
+            now_us=now_us,
+            store_fails=store_fails,
+        )
+        if built is None:
             return False
-        records = {
-            number: with_age(record, self._store.uptime_us(now_us) - born)
-            for number, (record, born) in stored.items()
-        }
-        batch, carried = self._uplink.build(stored=records, memory=memory, gaps=gaps, now_us=now_us)
+        batch, carried, doubt = built
         if self._send(batch) is not Sent.ACCEPTED:
             return False
         self._uplink.sent(carried)
+        if doubt is not None:
+            doubt.out = batch.batch
         self.pacing.sent(carried.wire_bytes, now_us, batch=batch.batch)
         self.batches_sent += 1
         self.bytes_sent += carried.wire_bytes
         return True
-
-    def _stored_to_send(
-        self, most: int, max_bytes: int
-    ) -> tuple[dict[int, tuple[Record, int]], Sequence[StoredGap]]:
-        """Records by number with the uptime they were born at, and gaps."""
-        busy = self._uplink.busy_entries() | self.acknowledged | self.unreadable
-        records = self._stored.peek(most=most, max_bytes=max_bytes, exclude=busy)
-        busy_gaps = self._uplink.busy_gaps() | self.acknowledged_gaps
-        return records, self._store.gaps(limit=BATCH_GAPS, exclude=busy_gaps)

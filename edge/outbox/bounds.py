@@ -32,9 +32,10 @@ class Ledger:
     """The law as numbers: `committed = acked + pending + evicted + set_aside`, where evicted is by age,
     by bytes, or purged by a person.
 
-    `pending` and `gaps` are counted rows, the others are written with each transaction; `set_aside_files`
-    counts damaged files, of which `set_aside` records are known. Payloads have the same law of their own; `refused` are
-    those the cloud will never take, `payload_bytes` is their part of `bytes`. `uptime_us` is the age clock: uptime
+    `pending`, `gaps` and `refused` are counted rows, the others are written with each transaction; `set_aside_files`
+    counts damaged files, of which `set_aside` records are known; `refused`: of those set aside, how many are still kept,
+    since it was a worker that could not read them. Payloads have the same law of their own; `payloads_refused`
+    are those the cloud will never take, `payload_bytes` is their part of `bytes`. `uptime_us` is the age clock: uptime
     accumulated over all starts. `flash_bytes_written` is what went to the WAL and from it to the file.
     """
 
@@ -46,6 +47,7 @@ class Ledger:
     evicted_purged: int = 0
     set_aside: int = 0
     set_aside_files: int = 0
+    refused: int = 0
     gaps: int = 0
     gaps_dropped: int = 0
     bytes: int = 0

@@ -56,6 +56,11 @@ def unreadable_gap(key: Key) -> Gap:
     )
 
 
+def refused_gap(key: Key) -> Gap:
+    """A record that a worker can read nothing of."""
+    return evicted_gap(key, "refused by the worker")
+
+
 def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     merged: list[tuple[int, int]] = []
     for first, last in sorted(ranges):

@@ -18,7 +18,7 @@ from edge.outbox.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
-_KEPT = ("bytes", "pending", "gaps", "payloads_pending", "payload_bytes")
+_KEPT = ("bytes", "pending", "gaps", "payloads_pending", "payload_bytes", "refused")
 """What a new file begins without."""
 
 

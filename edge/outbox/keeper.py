@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from edge.links.base import Sent
-from edge.outbox.backfill import OUTCOMES_EVERY_US, Backfill
+from edge.outbox.backfill import Backfill
+from edge.outbox.contents import OUTCOMES_EVERY_US
 from edge.outbox.gaps import GapRanges
 from edge.outbox.marks import Marks, interrupted
 from edge.outbox.memory import Held, Pools, key_of

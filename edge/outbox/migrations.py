@@ -47,10 +47,18 @@ STEPS = (
     DROP TABLE payloads_of_2;
     CREATE INDEX payloads_by_worth ON payloads (priority, born_us, number);
     """,
+    # 4: records that a worker could read nothing of.
+    """
+    CREATE TABLE refused (
+        entry INTEGER PRIMARY KEY, run BLOB NOT NULL, stream TEXT NOT NULL, seq INTEGER NOT NULL,
+        priority INTEGER NOT NULL, born_us INTEGER NOT NULL, reason TEXT NOT NULL, data BLOB NOT NULL, crc INTEGER
+    );
+    CREATE INDEX refused_by_age ON refused (born_us, entry);
+    """,
 )
 
 FORMAT = 1 + len(STEPS)
-"""1: records, gaps, runs. 2: payloads. 3: checksums."""
+"""1: records, gaps, runs. 2: payloads. 3: checksums. 4: refused records."""
 
 
 def migrate(db: sqlite3.Connection, version: int) -> None:

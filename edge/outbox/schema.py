@@ -14,6 +14,7 @@ from pathlib import Path
 
 from edge.outbox.migrations import FORMAT, migrate
 from edge.outbox.payload_rows import TABLE as _PAYLOADS
+from edge.outbox.refused_rows import TABLE as _REFUSED
 from pipelines.errors import ConfigError
 
 FILE_NAME = "outbox.db"
@@ -48,7 +49,7 @@ LEDGER_COLUMNS = (
 
 _LEDGER_SORTED = sorted(LEDGER_COLUMNS)
 
-COUNTED = {"pending": "records", "gaps": "gaps", "payloads_pending": "payloads"}
+COUNTED = {"pending": "records", "gaps": "gaps", "payloads_pending": "payloads", "refused": "refused"}
 """What a ledger says besides, by the table whose rows it counts."""
 
 _TABLES = f"""
@@ -80,6 +81,7 @@ CREATE TABLE runs (
     PRIMARY KEY (run, stream)
 ) WITHOUT ROWID;
 {_PAYLOADS}
+{_REFUSED}
 PRAGMA user_version = {FORMAT};
 """
 

@@ -15,7 +15,9 @@ class OutboxStats:
     wait in memory; gaps, also in the store. `flash_gb_per_day` is what the outbox writes to the disk, over its whole
     life. `commit_p99_us`: from a record's arrival to its commit, over the last 500. `payloads_waiting`: those in the
     store that the worker that is connected would take; `payloads_lost`: neither disk nor memory took them.
-    `batches_refused`: batches and offers the worker had no room for; they go again.
+    `batches_refused`: batches and offers the worker had no room for; they go again. `batches_unread`: batches a worker could
+    not read; `refused`: of the records set aside those that are kept, since it was the worker that could not read them.
+    `unread_words`: why nothing goes up, when the present worker can read nothing at all.
     """
 
     committed: int = 0
@@ -24,6 +26,7 @@ class OutboxStats:
     evicted: dict[str, int] = field(default_factory=dict)
     set_aside: int = 0
     set_aside_files: int = 0
+    refused: int = 0
     uncommitted: int = 0
     lost: int = 0
     sent_uncommitted: int = 0
@@ -32,6 +35,8 @@ class OutboxStats:
     gaps_pending: int = 0
     batches_sent: int = 0
     batches_refused: int = 0
+    batches_unread: int = 0
+    unread_words: str = ""
     bytes: int = 0
     bytes_sent: int = 0
     flash_bytes_written: int = 0
@@ -60,6 +65,7 @@ class OutboxStats:
             evicted=ledger.evicted,
             set_aside=ledger.set_aside,
             set_aside_files=ledger.set_aside_files,
+            refused=ledger.refused,
             gaps_pending=ledger.gaps + ranges,
             bytes=ledger.bytes,
             flash_bytes_written=ledger.flash_bytes_written,

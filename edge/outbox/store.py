@@ -12,29 +12,23 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from edge.outbox.bounds import GAP_BYTES, RECORD_BYTES, Bounds, Ledger, Tally
-from edge.outbox.gaps import evicted_gap, unreadable_gap
-from edge.outbox.payload import MemoryPayloads, PayloadEntry, Payloads
+from edge.outbox.changes import PRIORITY_NUMBERS, Changes, Entry, Key, Watermark
+from edge.outbox.gaps import evicted_gap, refused_gap, unreadable_gap
+from edge.outbox.payload import MemoryPayloads, Payloads
 from pipelines.result import Gap
 
-Key = tuple[bytes, str, int]
-"""(run, stream, seq): a frame's identity within one agent."""
-
-PRIORITY_NUMBERS = (0, 1, 2)
-"""Low, normal, high."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A record to keep. `data` is `protos.wire.records.encode`; `priority` 0 low … 2 high; `age_us` since capture."""
-
-    key: Key
-    priority: int
-    age_us: int
-    data: bytes
-
-    @property
-    def bytes(self) -> int:
-        return len(self.data) + RECORD_BYTES
+__all__ = [
+    "PRIORITY_NUMBERS",
+    "Changes",
+    "Entry",
+    "Key",
+    "MemoryOutbox",
+    "OutboxStore",
+    "Stored",
+    "StoredGap",
+    "Watermark",
+    "within",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,53 +50,6 @@ class Stored:
 class StoredGap:
     number: int
     gap: Gap
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watermark:
-    """Of one run and stream: no seq above `reserved` was given to a frame, all up to `settled` are explained."""
-
-    run: bytes
-    stream: str
-    reserved: int
-    settled: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """One transaction. `acknowledged`, `unreadable` and `acknowledged_gaps` are numbers of rows; numbers that are
-    gone already are ignored. `unreadable` rows count as set aside, `purged` ones as evicted by a person, and a gap
-    explains each; payloads of purged records go with them. `ended_runs` forgets their watermarks. `*_payloads` are numbers
-    too. `room_for_bytes`: give up payloads until so much is free, however much the bounds allow: the disk does not."""
-
-    entries: Sequence[Entry] = ()
-    acknowledged: Collection[int] = ()
-    unreadable: Collection[int] = ()
-    purged: Collection[int] = ()
-    gaps: Sequence[Gap] = ()
-    acknowledged_gaps: Collection[int] = ()
-    marks: Sequence[Watermark] = ()
-    ended_runs: Collection[bytes] = ()
-    payloads: Sequence[PayloadEntry] = ()
-    acknowledged_payloads: Collection[int] = ()
-    refused_payloads: Collection[int] = ()
-    unreadable_payloads: Collection[int] = ()
-    purged_payloads: Collection[int] = ()
-    room_for_bytes: int = 0
-
-    def __bool__(self) -> bool:
-        return any(getattr(self, name) for name in self.__slots__)
-
-    @property
-    def payloads_gone(self) -> list[tuple[int, str]]:
-        """Numbers of payloads that leave, each with what it counts as."""
-        gone = {
-            "payloads_acked": self.acknowledged_payloads,
-            "payloads_refused": self.refused_payloads,
-            "payloads_set_aside": self.unreadable_payloads,
-            "payloads_evicted_purged": self.purged_payloads,
-        }
-        return [(number, why) for why, numbers in gone.items() for number in numbers]
 
 
 class OutboxStore(Payloads, Protocol):
@@ -155,6 +102,7 @@ class MemoryOutbox(MemoryPayloads):
         self._records: dict[Key, Stored] = {}
         self._gaps: dict[int, tuple[Gap, int]] = {}
         self._runs: dict[tuple[bytes, str], Watermark] = {}
+        self._refused: dict[int, Stored] = {}
         super().__init__(Tally())
         self._opened_us: int | None = None
         self._uptime_at_open_us = 0
@@ -172,6 +120,13 @@ class MemoryOutbox(MemoryPayloads):
         for number in changes.unreadable:
             if (stored := self._remove(number, "set_aside")) is not None:
                 self._add_gap(unreadable_gap(stored.key), uptime_us)
+        for number in changes.refused:
+            if (stored := self._remove(number, "set_aside")) is not None:
+                self._refused[number] = stored
+                self._tally.add("bytes", stored.bytes)
+                self._add_gap(refused_gap(stored.key), uptime_us)
+        for number in changes.again:
+            self._send_again(number)
         for number in changes.purged:
             if (stored := self._remove(number, "evicted_purged")) is not None:
                 self._add_gap(evicted_gap(stored.key, "purged"), uptime_us)
@@ -217,7 +172,7 @@ class MemoryOutbox(MemoryPayloads):
 
     def ledger(self) -> Ledger:
         self._tally.values |= {"pending": len(self._records), "gaps": len(self._gaps)}
-        self._tally.values["payloads_pending"] = len(self._payloads_kept)
+        self._tally.values |= {"payloads_pending": len(self._payloads_kept), "refused": len(self._refused)}
         return self._tally.ledger()
 
     def sync(self) -> None:
@@ -252,6 +207,15 @@ class MemoryOutbox(MemoryPayloads):
                 return stored
         return None
 
+    def _send_again(self, number: int) -> None:
+        stored = self._refused.pop(number, None)
+        if stored is not None:
+            self._tally.add("set_aside", -1)
+            self._records[stored.key] = replace(stored, number=self._tally.next_number())
+
+    def _forget_refused(self, number: int) -> None:
+        self._tally.add("bytes", -self._refused.pop(number).bytes)
+
     def _add_gap(self, gap: Gap, uptime_us: int) -> None:
         for number, (old, _) in self._gaps.items():
             if replace(old, first=gap.first, last=gap.last) == gap and old.last == gap.first - 1:
@@ -265,6 +229,9 @@ class MemoryOutbox(MemoryPayloads):
         cutoff_us = uptime_us - self._bounds.max_age_us
         old_gaps = [n for n, (_, born_us) in self._gaps.items() if born_us < cutoff_us]
         ordered = sorted(self._records.values(), key=lambda s: (s.priority, s.born_us, s.number))
+        for number in sorted(self._refused):
+            if self._refused[number].born_us < cutoff_us or self._excess():
+                self._forget_refused(number)
         for stored in [s for s in ordered if s.born_us < cutoff_us]:
             self._give_up(stored, "age", uptime_us)
         self._evict_payloads_older_than(cutoff_us)

@@ -1,6 +1,6 @@
 """The records of a store, opened. One that cannot be is noted, so that the next commit sets it aside."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from edge.outbox.store import Key, OutboxStore
 from pipelines.errors import Rejected
@@ -31,6 +31,17 @@ class StoredRecords:
             return None
         record = self._opened(stored.number, stored.data)
         return None if record is None else (record, stored.born_us)
+
+    def those(self, wanted: Mapping[int, Key], *, exclude: Collection[int]) -> dict[int, tuple[Record, int]]:
+        """Of these rows those that are still there, as `peek` gives them."""
+        found: dict[int, tuple[Record, int]] = {}
+        for number, key in wanted.items():
+            stored = self._store.find(key)
+            if stored is not None and stored.number == number and number not in exclude:
+                record = self._opened(number, stored.data)
+                if record is not None:
+                    found[number] = (record, stored.born_us)
+        return found
 
     def _opened(self, number: int, data: bytes) -> Record | None:
         try:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from edge.outbox import record_inserts
 from edge.outbox.bounds import GAP_BYTES, RECORD_BYTES, Bounds, Tally
-from edge.outbox.gaps import evicted_gap, unreadable_gap
+from edge.outbox.gaps import evicted_gap, refused_gap, unreadable_gap
 from edge.outbox.payload import StoredPayload
 from edge.outbox.payload_rows import PayloadRows
+from edge.outbox.refused_rows import RefusedRows
 from edge.outbox.schema import LEDGER_COLUMNS, ledger_crc, record_crc
 from edge.outbox.store import PRIORITY_NUMBERS as PRIORITIES
 from edge.outbox.store import Changes, Entry, Key, Stored, Watermark
@@ -28,6 +29,7 @@ _ANY_TOO_OLD = (
         for priority in PRIORITIES
     )
     + " OR (SELECT born_us FROM gaps ORDER BY number LIMIT 1) < ?1"
+    + " OR EXISTS (SELECT 1 FROM refused WHERE born_us < ?1)"
 )
 
 
@@ -88,6 +90,9 @@ class Transaction:
         self._remove_records(changes.acknowledged, "acked")
         for key in self._remove_records(changes.unreadable, "set_aside"):
             self._add_gap(unreadable_gap(key))
+        for key in self.refused.take(changes.refused):
+            self._add_gap(refused_gap(key))
+        self.refused.send_again(changes.again)
         purged = self._rows(changes.purged)
         self._give_up(purged, "purged")
         for _, run, stream, seq in purged:
@@ -109,6 +114,10 @@ class Transaction:
     @property
     def payloads(self) -> PayloadRows:
         return PayloadRows(self.db, self.tally)
+
+    @property
+    def refused(self) -> RefusedRows:
+        return RefusedRows(self.db, self.tally)
 
     def _remove_payloads(self, changes: Changes) -> None:
         for number, why in changes.payloads_gone:
@@ -226,11 +235,13 @@ class Transaction:
                 (priority, cutoff_us),
             )
             self._give_up(old.fetchall(), "age")
+        self.refused.evict_older_than(cutoff_us)
         self.payloads.evict_older_than(cutoff_us, PRIORITIES)
 
     def _evict_by_bytes(self) -> None:
         if not self._excess():
             return
+        self.refused.evict(self._excess)
         if self.bounds.coarsen:
             self.payloads.evict(PRIORITIES, self._excess)
         for priority in PRIORITIES:

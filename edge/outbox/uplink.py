@@ -6,7 +6,8 @@ batch that comes late still counts, for it names exactly the rows that the batch
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from edge.outbox.store import Key, StoredGap
@@ -27,14 +28,22 @@ GAP_WIRE_BYTES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carried:
-    """What one batch holds: numbers of stored rows, and records that are only in memory."""
+    """What one batch holds: stored records and gaps by number, and records that are only in memory."""
 
     batch: int
-    entries: frozenset[int] = frozenset()
-    gaps: frozenset[int] = frozenset()
+    stored: Mapping[int, Key] = field(default_factory=dict)
+    stored_gaps: tuple[StoredGap, ...] = ()
     memory: Mapping[Key, Record] = field(default_factory=dict)
     sent_us: int = 0
     wire_bytes: int = 0
+
+    @property
+    def entries(self) -> AbstractSet[int]:
+        return self.stored.keys()
+
+    @property
+    def gaps(self) -> frozenset[int]:
+        return frozenset(gap.number for gap in self.stored_gaps)
 
 
 class Uplink:
@@ -50,6 +59,11 @@ class Uplink:
 
     def __len__(self) -> int:
         return len(self._in_flight)
+
+    @property
+    def out(self) -> Collection[int]:
+        """Numbers of the batches on their way."""
+        return self._in_flight.keys()
 
     def most(self, wire_bytes: int, limits: Limits | None) -> tuple[int, int]:
         """How many records, and bytes of them before they are packed, a batch of about `wire_bytes` may hold."""
@@ -91,8 +105,8 @@ class Uplink:
         )
         carried = Carried(
             batch=batch.batch,
-            entries=frozenset(stored),
-            gaps=frozenset(g.number for g in gaps),
+            stored={number: (r.id.run, r.id.stream, r.id.seq) for number, r in stored.items()},
+            stored_gaps=tuple(gaps),
             memory={key: record for key, (record, _) in memory.items()},
             sent_us=now_us,
             wire_bytes=len(packed) + GAP_WIRE_BYTES * (1 + len(gaps)),
@@ -114,6 +128,10 @@ class Uplink:
             self._ack_within_us = ACK_WITHIN_US
             return carried
         return self._dissolved.pop(batch, None)
+
+    def refused(self, batch: int) -> Carried | None:
+        """What a batch held that is not to go again as it was; None for one that is not known."""
+        return self._in_flight.pop(batch, None) or self._dissolved.pop(batch, None)
 
     def dissolve_overdue(self, now_us: int) -> bool:
         """Give up waiting for batches that are overdue, and wait longer for the next ones; whether there were any."""

@@ -157,7 +157,8 @@ class Postman:
             if error.at_these and self._gives_up(parcels, error):
                 return 0
             self._again = 1 if error.at_these else len(parcels)
-            return self._bad(str(error), after_us=error.after_us)
+            at_most_us = self._suspicion.wait_at_most_us if error.at_these and len(parcels) == 1 else None
+            return self._bad(str(error), after_us=error.after_us, at_most_us=at_most_us)
         except Exception as error:  # noqa: BLE001 - a bug in a courier must not end the sink
             self._again = len(parcels)
             return self._bad(f"{type(error).__name__}: {error}")
@@ -198,7 +199,8 @@ class Postman:
         self._failing = ""
         self._backoff.reset()
 
-    def _bad(self, words: str, *, after_us: int = 0) -> int:
+    def _bad(self, words: str, *, after_us: int = 0, at_most_us: int | None = None) -> int:
+        """How long to wait now; with `at_most_us` the waits do not grow."""
         if self._end_us is not None and self._failing:
             words = self._failing  # what it said before it was interrupted tells more
         if words != self._failing:
@@ -207,4 +209,5 @@ class Postman:
             self._failing_since_us = self._clock_us()
         self._failing = words
         self._retries += 1
-        return max(1, min(after_us, MOST_ASKED_US), self._backoff.next_us())
+        wait_us = self._backoff.next_us() if at_most_us is None else self._backoff.within_us(at_most_us)
+        return max(1, min(after_us, MOST_ASKED_US), wait_us)

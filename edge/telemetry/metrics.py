@@ -148,7 +148,9 @@ class _VitalsCollector(Collector):
         yield _counters(
             "outbox_evicted", "Records given up, by the bound they met.", ("reason",), box.evicted
         )
-        yield _counter("outbox_set_aside", "Records in damaged files that were moved away.", box.set_aside)
+        yield _counter("outbox_set_aside", "Records damaged, or that a worker cannot read.", box.set_aside)
+        yield _gauge("outbox_refused_rows", "Of these: kept, since a worker cannot read them.", box.refused)
+        yield _counter("outbox_batches_unread", "Batches a worker could not read.", box.batches_unread)
         yield _counter("outbox_lost", "Answers that neither disk nor memory could take.", box.lost)
         yield _counter("outbox_sent_bytes", "Bytes of backfill handed to the link.", box.bytes_sent)
         yield _counter(

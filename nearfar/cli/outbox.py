@@ -13,9 +13,10 @@ import click
 
 from nearfar import process
 from nearfar.cli.values import MOST, DurationOption
+from nearfar.outbox.figures import figures_of, law
 from nearfar.outbox.lines import decoded, gap_line, payload_line, record_line, row_line
 from nearfar.outbox.selection import Selection
-from nearfar.outbox.view import OutboxView, looking
+from nearfar.outbox.view import looking
 from pipelines.errors import ConfigError, Retryable
 from pipelines.result import Priority
 
@@ -57,67 +58,29 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def stat(path: Path, as_json: bool) -> None:  # noqa: FBT001 - click passes options by name
     with looking(path) as view:
-        figures = _figures(view)
+        figures = figures_of(view)
     if as_json:
         print(json.dumps(figures))
         return
     print(figures["path"])
-    print(_law(figures))
+    print(law(figures))
     counts = ", ".join(f"{count} {name}" for name, count in reversed(figures["pending_by_priority"].items()))
     print(f"pending: {counts}; oldest {figures['oldest_s']} s of uptime")
     if figures["payloads"]["committed"]:
-        print(f"pictures: {_law(figures['payloads'])}; {figures['payloads']['bytes']} bytes")
+        print(f"pictures: {law(figures['payloads'], pictures=True)}; {figures['payloads']['bytes']} bytes")
     print(
         f"gaps to send: {figures['gaps_pending']}; given up: {figures['gaps_dropped']}; "
         f"damaged files set aside: {figures['set_aside_files']}"
     )
+    if figures["refused"]:
+        print(
+            f"set aside and still here, since a worker cannot read them: {figures['refused']} (`ls` says why, `export` "
+            "writes them, `drain --refused` sends them once more)"
+        )
     print(
         f"bytes: {figures['bytes']} kept, {figures['file_bytes']} on disk, {figures['flash_bytes_written']} written "
         f"so far, {figures['flash_gb_per_day']} GB a day of uptime"
     )
-
-
-def _law(figures: dict[str, Any]) -> str:
-    evicted = " + ".join(f"{count} ({why})" for why, count in figures["evicted"].items())
-    refused = f"refused {figures['refused']} + " if "refused" in figures else ""
-    return (
-        f"committed {figures['committed']} {'=' if figures['adds_up'] else '≠'} acked {figures['acked']} + "
-        f"pending {figures['pending']} + evicted {evicted} + {refused}set aside {figures['set_aside']}"
-    )
-
-
-def _figures(view: OutboxView) -> dict[str, Any]:
-    ledger, oldest_us = view.ledger(), view.oldest_us()
-    return {
-        "path": str(view.file),
-        "agent": view.agent(),
-        "committed": ledger.committed,
-        "acked": ledger.acked,
-        "pending": ledger.pending,
-        "evicted": ledger.evicted,
-        "set_aside": ledger.set_aside,
-        "adds_up": ledger.balance == 0,
-        "set_aside_files": ledger.set_aside_files,
-        "gaps_pending": ledger.gaps,
-        "gaps_dropped": ledger.gaps_dropped,
-        "pending_by_priority": view.by_priority(),
-        "oldest_s": 0.0 if oldest_us is None else round(oldest_us / 1e6, 3),
-        "payloads": {
-            "committed": ledger.payloads_committed,
-            "acked": ledger.payloads_acked,
-            "pending": ledger.payloads_pending,
-            "evicted": ledger.payloads_evicted,
-            "refused": ledger.payloads_refused,
-            "set_aside": ledger.payloads_set_aside,
-            "adds_up": ledger.payload_balance == 0,
-            "bytes": ledger.payload_bytes,
-        },
-        "bytes": ledger.bytes,
-        "file_bytes": view.file_bytes,
-        "flash_bytes_written": ledger.flash_bytes_written,
-        "flash_gb_per_day": round(ledger.flash_gb_per_day, 4),
-        "uptime_s": round(ledger.uptime_us / 1e6, 3),
-    }
 
 
 @command.command("ls", help="List what waits to go up, next first: records, then pictures, then gaps.")
@@ -133,6 +96,10 @@ def list_rows(path: Path, *, as_json: bool, limit: int, **conditions: Any) -> No
         uptime_us = view.uptime_us
         for stored in view.records(selection, limit=limit):
             line = {"answered_by": "damaged"} if stored is None else row_line(stored, uptime_us)
+            print(json.dumps(line) if as_json else _plain(line))
+        for stored, why in view.refused(selection, limit=limit):
+            line = {"answered_by": "damaged"} if stored is None else row_line(stored, uptime_us)
+            line["set_aside"] = why
             print(json.dumps(line) if as_json else _plain(line))
         for payload in view.payloads(selection, limit=limit):
             line = {"picture": "damaged"} if payload is None else payload_line(payload, uptime_us)
@@ -169,6 +136,14 @@ def export(path: Path, *, out: Path | None, agent: str | None, **conditions: Any
             line = record_line(record, uptime_us - stored.born_us, view.payload_of(stored.key))
             file.write(json.dumps(line) + "\n")
             written += 1
+        for stored, why in view.refused(selection):
+            record = None if stored is None else decoded(stored, name)
+            if stored is None or record is None:
+                damaged += 1
+                continue
+            line = record_line(record, uptime_us - stored.born_us, view.payload_of(stored.key))
+            file.write(json.dumps(line | {"set_aside": why}) + "\n")
+            written += 1
         for found in view.gaps(selection):
             file.write(json.dumps(gap_line(found.gap, name)) + "\n")
     print(f"{written} records written" + (f", {damaged} are damaged" if damaged else ""), file=sys.stderr)
@@ -184,9 +159,11 @@ def export(path: Path, *, out: Path | None, agent: str | None, **conditions: Any
     "--link", "url", required=True, metavar="URL", help="zmq://HOST:PORT or grpc://HOST:PORT of the worker."
 )
 @click.option("--agent", help="Whose records these are; left out: the name it kept.")
+@click.option("--refused", is_flag=True, help="Records that a worker could not read, too: another may.")
 @click.option("--patience", type=_AGE, default="10s", show_default=True, help="How long without a worker.")
-def drain(path: Path, *, url: str, agent: str | None, patience: int) -> None:
+def drain(path: Path, *, url: str, agent: str | None, refused: bool, patience: int) -> None:
     from edge.links.kinds import LINKS, LinkConfig  # noqa: PLC0415 - looking needs no link
+    from edge.outbox.changes import Changes  # noqa: PLC0415
     from nearfar.outbox.custody import custody  # noqa: PLC0415
     from nearfar.outbox.drain import Drain  # noqa: PLC0415
     from nearfar.outbox.progress import Progress  # noqa: PLC0415
@@ -198,12 +175,15 @@ def drain(path: Path, *, url: str, agent: str | None, patience: int) -> None:
         raise ConfigError(f"--link {url}: {_words(error)}") from error
     with custody(path, to="drain") as held:
         with looking(path) as view:
-            if not view.waits:
+            again = [s.number for s, _ in view.refused(Selection()) if s is not None] if refused else []
+            if not view.waits and not again:
                 print("nothing to send", file=sys.stderr)
                 return
         name = agent or held.agent
         if not name:
             raise ConfigError(f"{path} does not say whose it is; give the agent's name with --agent NAME")
+        if again:
+            held.store.commit(Changes(again=again), monotonic_us())
         link = LINKS[url.partition("://")[0]].resolve()(name="drain", url=url, clock_us=monotonic_us)
         made = Drain(held, link, agent=name, patience_s=patience / 1e6)
         stop = (
@@ -216,8 +196,8 @@ def drain(path: Path, *, url: str, agent: str | None, patience: int) -> None:
             left = made.run(stop, told.heard)
         except Retryable as error:
             raise Retryable(f"{url}: {error}; what is left stays in {path}, run it again to go on") from error
-    told.end(left)
-    if not left.empty or left.payloads_pending:
+    told.end(left, made.said)
+    if not left.empty or left.payloads_pending or left.refused:
         sys.exit(process.FAILED)
 
 

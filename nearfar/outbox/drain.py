@@ -16,7 +16,7 @@ from pipelines.errors import Retryable
 from pipelines.frame import new_run
 from pipelines.runtime import monotonic_us
 from protos.wire.bulk import Ack, BulkBatch, Need
-from protos.wire.session import Error, Hello, Lane, RejectReason
+from protos.wire.session import Error, Hello, Lane
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,8 @@ AS_FAST_AS_IT_IS_ACKED = 1e9
 
 
 class Drain:
-    """Raises Retryable when no worker answers for `patience_s`, or it refuses for a reason that stays."""
+    """Raises Retryable when no worker answers for `patience_s`, or one refuses for a reason that stays, or takes nothing
+    in that time. `said`: what it refused last with, empty since it took something."""
 
     def __init__(self, held: Custody, link: Link, *, agent: str, patience_s: float) -> None:
         self._store = held.store
@@ -45,6 +46,8 @@ class Drain:
         self._connected = False
         self._why = ""
         self._for_good = ""
+        self.said = ""
+        self._taken_us = 0
 
     def run(self, stop: threading.Event, progress: Callable[[OutboxStats], None]) -> OutboxStats:
         """Until nothing is left or `stop`; what is left then."""
@@ -63,13 +66,18 @@ class Drain:
                 self._writer.flush()  # it is heard now, with what was said before
                 progress(self._writer.stats())
                 now_us = monotonic_us()
-                heard_us = now_us if self._connected else heard_us
+                heard_us = now_us if self._connected and not self.said else max(heard_us, self._taken_us)
                 if self._for_good or now_us - heard_us >= self._patience_us:
-                    raise Retryable(self._for_good or self._why or "no worker answers there")
+                    raise Retryable(self._for_good or self._words())
         finally:
             self._link.close()
             self._writer.stop()
         return self._writer.stats()
+
+    def _words(self) -> str:
+        if self._connected:
+            return f"the worker takes nothing more now: {self.said}"
+        return self._why or "no worker answers there"
 
     def _done(self) -> bool:
         """Which payloads a worker would take is known once it has welcomed us."""
@@ -92,12 +100,12 @@ class Drain:
             case Dropped(message=BulkBatch() as batch):
                 self._writer.dropped(batch.batch)
             case Received(lane=Lane.BULK, message=Ack() as ack):
+                self.said, self._taken_us = "", monotonic_us()
                 self._writer.acked_bulk(ack)
             case Received(lane=Lane.BULK, message=Need() as need):
                 self._writer.needed(need)
-            case Received(lane=Lane.BULK, message=Error(reason=RejectReason.QUEUE_FULL) as error) if (
-                error.batch or error.have
-            ):
+            case Received(lane=Lane.BULK, message=Error() as error) if error.batch or error.have:
+                self.said = error.text
                 self._writer.refused(error)
             case Received(message=Error() as error):
                 log.warning("the worker says: %s", error.text)

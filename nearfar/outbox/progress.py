@@ -21,8 +21,16 @@ class Progress:
             self._told_s = time.monotonic()
             self._tell(stats)
 
-    def end(self, stats: OutboxStats) -> None:
+    def end(self, stats: OutboxStats, said: str = "") -> None:
+        """`said`: what the worker refused last with."""
         self._tell(stats)
+        if said and not stats.empty:
+            print(f"the worker said: {said}", file=sys.stderr, flush=True)
+        if stats.unread_words:
+            print(f"this worker reads nothing: {stats.unread_words}", file=sys.stderr, flush=True)
+        if stats.refused:
+            words = "records are set aside, a worker cannot read them; `nearfar outbox ls` says why"
+            print(f"{stats.refused} {words}", file=sys.stderr, flush=True)
         if stats.empty and stats.payloads_pending:
             words = "pictures stay: this worker takes none that large, or none at all (store.payloads)"
             print(f"{stats.payloads_pending} {words}", file=sys.stderr, flush=True)

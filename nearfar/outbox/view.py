@@ -97,6 +97,15 @@ class OutboxView:
         select = f"SELECT {columns} FROM records{where} {_WORTH}, entry LIMIT ?"
         return (rows.stored(row) for row in self.db.execute(select, [*values, limit]))
 
+    def refused(self, selection: Selection, *, limit: int = -1) -> Iterator[tuple[Stored | None, str]]:
+        """Records that a worker could not read, the oldest first, with what it said."""
+        if not self.db.execute("PRAGMA table_info(refused)").fetchall():
+            return iter(())
+        where, values = selection.where(self.uptime_us)
+        select = f"SELECT {rows.STORED}, reason FROM refused{where} ORDER BY born_us, entry LIMIT ?"
+        found = self.db.execute(select, [*values, limit])
+        return ((rows.stored(tuple(row)), str(why)) for *row, why in found)
+
     def payloads(self, selection: Selection, *, limit: int = -1) -> Iterator[StoredPayload | None]:
         """Without their data, in the order they go; None for one that is damaged where it lies."""
         if not (columns := self._payload_columns()):

@@ -102,7 +102,7 @@ class SyntheticDetector:
         if ended.wait(delay_us / 1e6):
             raise Cancelled("cancelled")
         if self._fail_every and self._runs % self._fail_every == 0:
-            raise Fatal(f"run {self._runs} failed, as every {self._fail_every}th does by configuration")
+            raise Fatal(f"run {self._runs} failed, as `fail_every: {self._fail_every}` wants")
 
     def _boxes_of(self, picture: Picture) -> Detections:
         height, width = picture.shape[:2]

@@ -245,3 +245,39 @@ def test_the_ledger_goes_on_after_a_restart(store: OutboxStore) -> None:
     assert [getattr(after, n) for n in names] == [getattr(before, n) for n in names]
     store.commit(Changes(entries=[entry(3)]), 0)
     assert numbers(store)[3] > numbers(store)[2]
+
+
+def test_what_a_worker_cannot_read_is_kept_aside_counted_and_explained(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(n) for n in (1, 2, 3)]), 0)
+    size_bytes = store.ledger().bytes
+    store.commit(Changes(refused={numbers(store)[2]: "torn"}), 0)
+    ledger = store.ledger()
+    assert seqs(store) == [1, 3]
+    assert (ledger.pending, ledger.set_aside, ledger.refused, ledger.balance) == (2, 1, 1, 0)
+    assert ledger.bytes == size_bytes + GAP_BYTES
+    (explained,) = store.gaps(limit=10)
+    assert explained.gap == gap(2, 2, GapReason.EVICTED, "refused by the worker")
+
+
+def test_what_was_kept_aside_goes_up_once_more_when_asked_to(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(n) for n in (1, 2)]), 0)
+    before, size_bytes = numbers(store)[2], store.ledger().bytes
+    store.commit(Changes(refused={before: "torn"}), 0)
+    store.commit(Changes(again=[before, 999]), 0)
+    ledger = store.ledger()
+    assert sorted(seqs(store)) == [1, 2]
+    assert numbers(store)[2] > before
+    assert (ledger.pending, ledger.set_aside, ledger.refused, ledger.balance) == (2, 0, 0, 0)
+    assert ledger.bytes == size_bytes + GAP_BYTES
+
+
+def test_what_is_kept_aside_goes_first_when_there_is_no_room_and_when_it_is_old(make: Make) -> None:
+    store = make(Bounds(max_bytes=8192, max_age_us=HOUR))
+    store.commit(Changes(entries=[entry(1, size=3000, priority=2)]), 0)
+    store.commit(Changes(refused={numbers(store)[1]: "torn"}), 0)
+    store.commit(Changes(entries=[entry(2, size=3000, priority=0), entry(3, size=3000, priority=0)]), 0)
+    assert (seqs(store), store.ledger().refused, store.ledger().set_aside) == ([2, 3], 0, 1)
+    store.commit(Changes(refused={numbers(store)[2]: "torn"}), 0)
+    store.commit(Changes(), HOUR + SECOND)
+    ledger = store.ledger()
+    assert (ledger.refused, ledger.set_aside, ledger.evicted_age, ledger.balance) == (0, 2, 1, 0)

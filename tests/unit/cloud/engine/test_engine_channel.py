@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from cloud.engine.channel import Channel, GoneError, SilentError
-from cloud.engine.messages import HEAD, LARGEST_BODY_BYTES, MAGIC, BrokenMessageError, Message, Say, pack
+from cloud.engine.channel import Channel, ChannelClosedError, ChannelTimeoutError
+from cloud.engine.messages import HEAD, LARGEST_BODY_BYTES, MAGIC, MalformedMessageError, Message, Say, pack
 from tests.support.eventually import eventually
 
 
@@ -39,7 +39,7 @@ def test_a_message_torn_by_the_end_of_the_other_side_is_its_end_and_no_message(l
     ours, theirs = line
     theirs.sendall(pack(Message(Say.FOUND, 1, b"columns"))[:cut])
     theirs.close()
-    with pytest.raises(GoneError):
+    with pytest.raises(ChannelClosedError):
         ours.receive(5.0)
 
 
@@ -48,7 +48,7 @@ def test_a_slow_message_is_silence_and_then_itself(line):
     data = pack(Message(Say.FOUND, 1, b"columns"))
     theirs.sendall(data[:10])
     for _ in range(2):
-        with pytest.raises(SilentError):
+        with pytest.raises(ChannelTimeoutError):
             ours.receive(0.0)
     theirs.sendall(data[10:])
     assert ours.receive(5.0).body == b"columns"
@@ -66,7 +66,7 @@ def test_a_slow_message_is_silence_and_then_itself(line):
 def test_what_is_no_head_is_refused_before_anything_is_read_for_it(line, head):
     ours, theirs = line
     theirs.sendall(head.ljust(HEAD.size, b"\0"))
-    with pytest.raises(BrokenMessageError):
+    with pytest.raises(MalformedMessageError):
         ours.receive(5.0)
 
 
@@ -82,7 +82,7 @@ def test_hanging_up_wakes_whoever_waits_on_either_side(line):
     def wait(channel):
         try:
             channel.receive()
-        except GoneError as error:
+        except ChannelClosedError as error:
             seen.append(error)
 
     other = Channel(theirs)
@@ -93,7 +93,7 @@ def test_hanging_up_wakes_whoever_waits_on_either_side(line):
     for thread in waiting:
         thread.join(5.0)
     assert len(seen) == 2
-    with pytest.raises(GoneError):
+    with pytest.raises(ChannelClosedError):
         ours.send(Message(Say.LOAD))
 
 
@@ -126,7 +126,7 @@ def test_a_closed_pair_leaves_nothing_open():
     ours.close()
     theirs.close()
     assert ours.fileno() == -1
-    with pytest.raises(GoneError):
+    with pytest.raises(ChannelClosedError):
         ours.receive(0.0)
 
 
@@ -135,5 +135,5 @@ def test_bytes_that_wait_are_read_before_the_end_is_told(line):
     theirs.sendall(pack(Message(Say.FAILED, 3, b"last words")))
     theirs.shutdown(socket.SHUT_WR)
     assert eventually(lambda: ours.receive(1.0)).body == b"last words"
-    with pytest.raises(GoneError):
+    with pytest.raises(ChannelClosedError):
         ours.receive(1.0)

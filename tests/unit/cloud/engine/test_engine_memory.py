@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cloud.engine.memory import SharedMemory
-from cloud.engine.messages import BrokenMessageError, Placed, pack_places, read_places
+from cloud.engine.messages import MalformedMessageError, Placed, pack_places, read_places
 from pipelines.errors import Rejected
 
 NUMBERS = [np.uint8, np.uint16, np.int16, np.int32, np.int64, np.float16, np.float32, np.float64, np.bool_]
@@ -98,5 +98,5 @@ def test_what_are_no_numbers_never_crosses(memory, picture):
     ids=str,
 )
 def test_a_picture_that_would_lie_outside_is_not_looked_at(memory, place):
-    with pytest.raises(BrokenMessageError):
+    with pytest.raises(MalformedMessageError):
         memory[1].look(place)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cloud.engine.messages import (
-    BrokenMessageError,
     Loaded,
+    MalformedMessageError,
     Placed,
     pack_error,
     pack_found,
@@ -45,14 +45,14 @@ def test_results_come_back_as_they_were_one_for_each_picture(counts):
 @pytest.mark.parametrize("pictures", [1, 3])
 def test_too_few_and_too_many_results_are_refused(pictures):
     body = pack_found([detections(2), detections(3)])
-    with pytest.raises(BrokenMessageError):
+    with pytest.raises(MalformedMessageError):
         read_found(body, (), pictures=pictures)
 
 
 def test_results_cut_anywhere_are_refused():
     body = pack_found([detections(2), detections(1)])
     for length in range(len(body)):
-        with pytest.raises(BrokenMessageError):
+        with pytest.raises(MalformedMessageError):
             read_found(body[:length], (), pictures=2)
 
 
@@ -82,11 +82,11 @@ def test_what_a_detector_says_of_itself_crosses():
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"name": 1, "labels": 2}'])
 def test_what_no_detector_would_say_of_itself_is_refused(body):
-    with pytest.raises(BrokenMessageError):
+    with pytest.raises(MalformedMessageError):
         read_loaded(body)
-    with pytest.raises(BrokenMessageError):
+    with pytest.raises(MalformedMessageError):
         read_start(body)
-    with pytest.raises(BrokenMessageError):
+    with pytest.raises(MalformedMessageError):
         read_cancel(body)
 
 
@@ -104,5 +104,5 @@ def test_the_start_of_an_engine_crosses():
 
 @pytest.mark.parametrize("body", [b"", b"short", pack_places([Placed("|u1", (1,), 0)])[:-1], b"\xff" * 32])
 def test_a_run_that_names_no_pictures_is_refused(body):
-    with pytest.raises(BrokenMessageError):
+    with pytest.raises(MalformedMessageError):
         read_places(body)

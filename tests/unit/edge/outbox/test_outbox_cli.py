@@ -134,3 +134,20 @@ def test_a_purge_that_nobody_can_be_asked_about_gives_nothing_up_and_says_how(
     assert "nothing was given up" in err
     assert "--yes" in err
     assert json.loads(run("stat", str(live.path), "--json"))["pending"] == 2
+
+
+def test_a_record_that_a_worker_cannot_read_is_shown_with_its_words_and_exported(live: SqliteOutbox) -> None:
+    stored = live.find((RUN, "door", 2))
+    assert stored is not None
+    live.commit(Changes(refused={stored.number: "a record is torn"}), 2 * SECOND)
+    text = run("stat", str(live.path))
+    assert "pending 1 + evicted 0 (age) + 0 (bytes) + 0 (purged) + set aside 1" in text
+    assert "set aside and still here, since a worker cannot read them: 1" in text
+    assert json.loads(run("stat", str(live.path), "--json"))["refused"] == 1
+    lines = [json.loads(line) for line in run("ls", str(live.path), "--json").splitlines()]
+    assert [(line["seq"], line["set_aside"]) for line in lines if "set_aside" in line] == [
+        (2, "a record is torn")
+    ]
+    written = [json.loads(line) for line in run("export", str(live.path)).splitlines() if line[0] == "{"]
+    (shown,) = [line for line in written if line.get("set_aside")]
+    assert (shown["seq"], shown["answered_by"], shown["set_aside"]) == (2, "near", "a record is torn")

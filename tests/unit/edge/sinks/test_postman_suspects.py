@@ -4,7 +4,7 @@ import pytest
 
 from edge.sinks.courier import NotNowError
 from edge.sinks.postman import WENT_AWAY
-from edge.sinks.suspicion import FIRST
+from edge.sinks.suspicion import FIRST, NEXT
 from tests.support.postmen import House, failing
 
 
@@ -45,10 +45,20 @@ def test_several_such_answers_in_a_row_hold_up_nobody_for_ever(house):
     house.wait_taken(4)
     assert [sum(seqs == [n] for seqs in house.courier.tries) for n in (1, 2, 3)] == [
         FIRST,
-        2 * FIRST,
-        4 * FIRST,
+        NEXT,
+        NEXT,
     ]
     assert house.spool.sight().refused == {WENT_AWAY: 3}
+
+
+def test_a_queue_of_fifty_such_answers_clears_and_the_good_ones_among_them_arrive_in_order(house):
+    good = {10, 20, 30, 40, 50, 55}
+    house.courier.judge = going_away_at(*(set(range(1, 56)) - good))
+    house.give(*range(1, 56))
+    house.wait_taken(*sorted(good))
+    assert len(house.courier.tries) <= 49 * (NEXT + 1) + len(good)
+    sight = house.spool.sight()
+    assert (sight.refused, sight.balance) == ({WENT_AWAY: 49}, 0)
 
 
 def test_a_receiver_that_is_away_between_makes_no_answer_suspect(house):
