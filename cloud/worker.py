@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cloud.agents.simple_clients import SimpleClients
 from cloud.config import WorkerConfig
 from cloud.engine.engines import Engines
 from cloud.engine.metrics import show_engines
@@ -24,6 +23,7 @@ from cloud.listeners.kinds import LISTENERS, GrpcListenConfig
 from cloud.models.spec import model_specs
 from cloud.models.thread_plan import thread_plan
 from cloud.service import Service
+from cloud.simple_clients import SimpleClients
 from cloud.store.records import RecordStore, open_store
 from pipelines.codecs.kinds import CODECS
 from pipelines.errors import Retryable
