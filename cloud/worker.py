@@ -125,7 +125,7 @@ class Worker:
         self._engines = engines_of(config, plan)
         if self._engines is not None:
             self._engines.start()  # first: they load while the store is opened
-        self._store = _opened(config.store.url)
+        self._store = record_store_at(config.store.url)
         codecs = {codec.name: codec for codec in (kind.resolve()() for kind in CODECS)}
         limits = ServiceLimits(
             streams=config.per_agent.streams,
@@ -225,7 +225,7 @@ class Worker:
         self._listeners = {}
 
 
-def _opened(url: str) -> RecordStore:
+def record_store_at(url: str) -> RecordStore:
     """The record store. One on a server is waited for: after a power cut it may start later than its workers."""
     until_s = time.monotonic() + (0.0 if url.startswith("sqlite") else _SERVER_WITHIN_S)
     said = False
