@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cloud.agents.simple_clients import SimpleClients
 from cloud.config import WorkerConfig
 from cloud.engine.engines import Engines
 from cloud.engine.metrics import show_engines
@@ -24,6 +23,7 @@ from cloud.listeners.kinds import LISTENERS, GrpcListenConfig
 from cloud.models.spec import model_specs
 from cloud.models.thread_plan import thread_plan
 from cloud.service import Service
+from cloud.simple_clients import SimpleClients
 from cloud.store.records import RecordStore, open_store
 from cloud.store.writer import Entry
 from pipelines.codecs.kinds import CODECS
@@ -126,7 +126,7 @@ class Worker:
         self._engines = engines_of(config, plan)
         if self._engines is not None:
             self._engines.start()  # first: they load while the store is opened
-        self._store = _opened(config.store.url)
+        self._store = record_store_at(config.store.url)
         codecs = {codec.name: codec for codec in (kind.resolve()() for kind in CODECS)}
         limits = ServiceLimits(
             streams=config.per_agent.streams,
@@ -228,7 +228,7 @@ class Worker:
         self._listeners = {}
 
 
-def _opened(url: str) -> RecordStore:
+def record_store_at(url: str) -> RecordStore:
     """The record store. One on a server is waited for: after a power cut it may start later than its workers."""
     until_s = time.monotonic() + (0.0 if url.startswith("sqlite") else _SERVER_WITHIN_S)
     said = False

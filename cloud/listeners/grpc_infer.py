@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import grpc
 
-from cloud.agents.simple_clients import Declined, SimpleCall, SimpleClients
 from cloud.listeners.grpc_single import SingleRequests
+from cloud.simple_clients import Declined, SimpleCall, SimpleClients
 from pipelines.errors import Rejected
 from protos.wire import envelope
 from protos.wire.infer import InferReply, pack_reply, unpack_request

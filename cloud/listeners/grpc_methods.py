@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from cloud.agents.simple_clients import SimpleClients
 from cloud.listeners.grpc_health import HEALTH
 from cloud.listeners.grpc_infer import InferCalls
 from cloud.listeners.kinds import REFLECTION
+from cloud.simple_clients import SimpleClients
 from protos.wire import envelope
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from cloud.agents.reception import Reception
 from cloud.agents.session import WorkerSession
-from cloud.agents.simple_clients import SimpleCall
+from cloud.simple_clients import SimpleCall
 from cloud.store.writer import Entry, ranges
 from cloud.telemetry.metrics import WorkerMetrics
 from protos.wire.bulk import Ack

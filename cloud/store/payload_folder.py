@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipelines.errors import ConfigError, Rejected, Retryable
+from pipelines.whole_file import write_whole
 
 _BEGUN = "tmp"
 SHARDS = tuple(f"{number:02x}" for number in range(256))
@@ -70,17 +71,8 @@ class PayloadFolder:
                     return sha256
             (self.root / _BEGUN).mkdir(exist_ok=True)
             begun = self.root / _BEGUN / f"{sha256}.{secrets.token_hex(4)}"
-            try:
-                with begun.open("wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                path.parent.mkdir(exist_ok=True)  # not its parents: they may have been unmounted
-                begun.rename(path)
-            except OSError:
-                begun.unlink(missing_ok=True)
-                raise
-            _sync_folder(path.parent)
+            path.parent.mkdir(exist_ok=True)  # not its parents: they may have been unmounted
+            write_whole(path, data, draft=begun)
         except OSError as error:
             raise Retryable(f"the payload folder {self.root} cannot write: {error.strerror}") from error
         return sha256
@@ -149,12 +141,3 @@ def _is(path: Path, data: bytes) -> bool:
         raise
     except OSError:
         return False
-
-
-def _sync_folder(folder: Path) -> None:
-    """So that a name survives a power loss as its content does."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -16,8 +16,8 @@ from edge.capture.base import Shape
 from pipelines.errors import Retryable
 from pipelines.frame import Picture
 
-_OPTIONS = "OPENCV_FFMPEG_CAPTURE_OPTIONS"
-_LOUDNESS = "OPENCV_FFMPEG_LOGLEVEL"
+OPTIONS = "OPENCV_FFMPEG_CAPTURE_OPTIONS"
+LOUDNESS = "OPENCV_FFMPEG_LOGLEVEL"
 _CV_LOUDNESS = "OPENCV_LOG_LEVEL"
 _QUIET = "-8"  # FFmpeg writes to stderr by itself; what it has to say is said in our words
 # discardcorrupt: what arrived damaged is not decoded. low_delay, max_delay, reorder_queue_size: no picture waits for
@@ -35,7 +35,7 @@ _IN_PLACE_S = 0.2
 """OpenCV reads the variable first thing in an open, before it touches the network."""
 
 
-class _Settings:
+class FfmpegSettings:
     """The one place that writes the variable."""
 
     def __init__(self) -> None:
@@ -49,21 +49,21 @@ class _Settings:
         options = _FFMPEG | {"rtsp_transport": transport}
         with self._lock:
             if self._own is None:
-                self._own = os.environ.get(_OPTIONS, "")
+                self._own = os.environ.get(OPTIONS, "")
             # What the user has set comes last, so it wins.
             wanted = "|".join(
                 [*(f"{key};{value}" for key, value in options.items()), *filter(None, [self._own])]
             )
             if wanted != self._now:
                 time.sleep(max(0.0, self._used_s + _IN_PLACE_S - time.monotonic()))
-                self._now = os.environ[_OPTIONS] = wanted
-                os.environ.setdefault(_LOUDNESS, _QUIET)
+                self._now = os.environ[OPTIONS] = wanted
+                os.environ.setdefault(LOUDNESS, _QUIET)
                 if _CV_LOUDNESS not in os.environ:
                     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_ERROR)
             self._used_s = time.monotonic()
 
 
-_settings = _Settings()
+_settings = FfmpegSettings()
 
 
 def settle_ffmpeg(transport: str) -> None:

@@ -8,13 +8,12 @@ takes nothing is said once and tried again.
 
 import json
 import logging
-import os
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from edge.scheduling.data_budget import DataBudget
+from pipelines.whole_file import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +87,8 @@ class BudgetBook:
             if used is None:
                 return
             try:
-                _write(self._path, used)
+                text = json.dumps({"used_bytes": used})
+                write_whole(self._path, text.encode(), draft=self._path.with_suffix(".new"))
                 self._error = ""
             except OSError as error:
                 words = error.strerror or str(error)
@@ -99,20 +99,6 @@ class BudgetBook:
                         self._path,
                         words,
                     )
-
-
-def _write(path: Path, used: Used) -> None:
-    part = path.with_suffix(".new")
-    try:
-        with part.open("w") as file:
-            json.dump({"used_bytes": used}, file)
-            file.flush()
-            os.fsync(file.fileno())  # else a power cut may leave an empty file under the name
-        part.replace(path)
-    except OSError:
-        with suppress(OSError):
-            part.unlink()
-        raise
 
 
 def _read(path: Path) -> Used:

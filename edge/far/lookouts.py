@@ -61,7 +61,7 @@ class Lookouts:
             self._book.look(now_us)
         for sight in sights:
             if sight.link == self._bulk.current:
-                offloaded, far = self._ports[0].offloads
+                offloaded, far = self._ports[0].sent_and_given
                 self._outbox.observe_live(
                     in_flight_bytes=sight.in_flight_bytes,
                     over_budget=not sight.in_budget,

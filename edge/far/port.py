@@ -91,7 +91,7 @@ class FarPort:
         return (breaker.connected, breaker.in_budget, why)
 
     @property
-    def offloads(self) -> tuple[int, int]:
+    def sent_and_given(self) -> tuple[int, int]:
         """Frames sent far and far answers given so far, over all links."""
         return (self._counters.offloaded, self._counters.answered[AnsweredBy.FAR])
 

@@ -277,6 +277,11 @@ class Dispatcher(threading.Thread):
         return () if self.far is None else self.far.sights
 
     @property
+    def unheard(self) -> int:
+        """Reports of other threads that wait for this one, at about this moment."""
+        return self._inbox.qsize()
+
+    @property
     def pending_frames(self) -> int:
         """Frames taken and not yet answered, counted from the table itself."""
         return len(self._pending)

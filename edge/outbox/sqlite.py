@@ -150,7 +150,7 @@ class SqliteOutbox:
             with suppress(sqlite3.Error):
                 self._give_space_back(self._db, at_least_pages=1)
                 self._checkpoint(self._db)
-        self._drop_connection()
+        self.let_go()
         self._opened_us = None
 
     # -- a connection when it is needed -------------------------------------------------------------------
@@ -167,7 +167,7 @@ class SqliteOutbox:
                 return work(self._connection(now_us))
         except sqlite3.Error as error:
             if not schema.keeps_connection(error):
-                self._drop_connection()
+                self.let_go()
             raise Retryable(f"outbox {self.path}: {error}") from error
         except OSError as error:
             raise Retryable(f"outbox {self.path}: {error}") from error
@@ -208,7 +208,7 @@ class SqliteOutbox:
 
     def _set_aside(self, error: Exception) -> None:
         known = dict(self._tally.values)
-        self._drop_connection()
+        self.let_go()
         aside = self._storage.set_aside(self.path)
         log.error("outbox %s cannot be used and is now %s: %s", self.path, aside.name, error)
         self._heritage = charged(salvage.remains(aside), known)
@@ -226,7 +226,8 @@ class SqliteOutbox:
             if schema.is_damage(error):
                 raise
 
-    def _drop_connection(self) -> None:
+    def let_go(self) -> None:
+        """Leave the file as it lies, as a kill would; whatever comes next opens it again. Never raises."""
         if self._db is not None:
             with suppress(sqlite3.Error):
                 self._db.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from edge.outbox import schema
+from pipelines.whole_file import sync_folder
 
 WITH_IT = ("", "-wal", "-shm")
 """What belongs to a SQLite file, by the end of its name."""
@@ -87,7 +88,7 @@ class DiskStorage:
         finally:
             os.close(descriptor)
         if inode != self._synced_names:  # a WAL whose name a power cut forgets is no WAL
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
             self._synced_names = inode
 
     def set_aside(self, path: Path) -> Path:
@@ -109,7 +110,7 @@ class DiskStorage:
         schema.create(draft, max_pages=max_pages)
         draft.rename(path)
         with suppress(OSError):  # a file system that cannot is no reason not to begin
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
 
 
 def _look_at_head(path: Path) -> None:
@@ -133,11 +134,3 @@ def _damaged(path: Path) -> list[tuple[int, Path]]:
     ]
     found = [(n.removesuffix("-wal"), p.with_name(p.name.removesuffix("-wal"))) for n, p in found]
     return sorted({(int(n), p) for n, p in found if n.isdecimal()})
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -35,10 +35,12 @@ _JITTER = 0.5
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostSight:
     """`failing` is empty while deliveries succeed, else what the receiver said; `failing_us`: for how long.
+    `again_us`: how long its sender is waiting now before it tries again, 0 while it is not.
     `retries` are attempts after a failure, `restarts` threads that died and were replaced."""
 
     failing: str
     failing_us: int
+    again_us: int = 0
     retries: int
     restarts: int
 
@@ -71,6 +73,7 @@ class Postman:
         self._thread: threading.Thread | None = None
         self._failing = ""
         self._failing_since_us = 0
+        self._again_us = 0
         self._retries = 0
         self._restarts = 0
         self._refusals = Refusals(name)
@@ -96,8 +99,11 @@ class Postman:
 
     def sight(self) -> PostSight:
         failing = self._failing
+        with self._changed:  # given up by who waits, so seen only while it does
+            again_us = self._again_us
         return PostSight(
             failing=failing,
+            again_us=again_us,
             failing_us=self._clock_us() - self._failing_since_us if failing else 0,
             retries=self._retries,
             restarts=self._restarts,
@@ -134,10 +140,12 @@ class Postman:
                 return False
             # A failure waits its time out; being idle ends as soon as something comes.
             if wait_us != 0:
+                self._again_us = (wait_us or 0) if self._failing else 0
                 self._changed.wait_for(
                     lambda: self._end_us is not None or (self._woken and not self._failing),
                     None if wait_us is None else wait_us / 1e6,
                 )
+            self._again_us = 0
             self._woken = False
             return True
 

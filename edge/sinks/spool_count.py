@@ -8,6 +8,8 @@ with a later change.
 from contextlib import suppress
 from pathlib import Path
 
+from pipelines.whole_file import write_whole
+
 EVERY_US = 5_000_000
 BLOCK_BYTES = 4096
 """What a disk writes for it at least."""
@@ -35,10 +37,9 @@ class SpoolCount:
         if not (at_once or doubled or uptime_us - self._tried_us >= EVERY_US):
             return 0
         self._tried_us = uptime_us
-        fresh = self.path.with_name(self.path.name + ".new")
-        try:
-            fresh.write_text(f"{rows}\n", "ascii")
-            fresh.replace(self.path)
+        draft = self.path.with_name(self.path.name + ".new")
+        try:  # fsync every few seconds would cost more than a count that a power cut takes
+            write_whole(self.path, f"{rows}\n".encode("ascii"), draft=draft, durable=False)
         except OSError:
             return 0
         self._kept = rows

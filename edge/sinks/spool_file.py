@@ -124,7 +124,7 @@ class SpoolFile:
             with suppress(sqlite3.Error):
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._count.keep(self.rows, uptime_us=uptime_us, at_once=True)
-        self._drop_connection()
+        self.let_go()
 
     # -- a connection when it is needed -------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class SpoolFile:
                 return work(self._connection())
         except sqlite3.Error as error:
             if not keeps_connection(error):
-                self._drop_connection()
+                self.let_go()
             raise Retryable(f"the queue {self.path}: {error}") from error
         except OSError as error:
             raise Retryable(f"the queue {self.path}: {error.strerror}") from error
@@ -208,7 +208,7 @@ class SpoolFile:
 
     def _set_aside(self, why: str) -> None:
         """Move what is at our path away. What our own file held counts as set aside."""
-        self._drop_connection()
+        self.let_go()
         number = 1
         while (aside := self.path.with_name(f"{self.path.name}.{why}-{number}")).exists():
             number += 1
@@ -235,7 +235,8 @@ class SpoolFile:
         self.rows = self.bytes = 0
         self._mark = self._mark or 0
 
-    def _drop_connection(self) -> None:
+    def let_go(self) -> None:
+        """Leave the file as it lies, as a kill would; whatever comes next opens it again. Never raises."""
         if self._db is not None:
             with suppress(sqlite3.Error):
                 self._db.close()

@@ -9,7 +9,6 @@ breaks on the way costs the line it concerns, counted, and no other.
 
 import json
 import logging
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -25,6 +24,7 @@ from edge.telemetry.worst import WorstPictures
 from pipelines.errors import ConfigError
 from pipelines.frame import Frame, FrameId, Picture
 from pipelines.result import Answer, AnsweredBy, ShedReason
+from pipelines.whole_file import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -166,15 +166,9 @@ class RunDir:
         """
         text = json.dumps(summary, indent=2) + "\n"
         target = self.path / "summary.json"
-        draft = self.path / f".summary.json.{os.getpid()}"
         try:
-            with draft.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(target)
+            write_whole(target, text.encode())
         except OSError as error:
-            draft.unlink(missing_ok=True)
             raise ConfigError(f"cannot write {target}: {error.strerror}") from error
 
     def close(self, timeout_s: float = 2.0) -> bool:

@@ -1,35 +1,16 @@
-"""A file gets new content or keeps the old one, whole, whatever happens in between: temp, fsync, rename, fsync."""
+"""A file of the user's gets new content and stays what it was: behind its link, with its rights and its owner."""
 
-import contextlib
 import os
-import tempfile
 from pathlib import Path
+
+from pipelines.whole_file import write_whole
 
 
 def replace_content(path: Path, data: bytes) -> None:
     """The file at `path` (behind links, if it is one) with its rights and owner kept. Raises OSError, and then the
     file is as it was."""
     target = Path(os.path.realpath(path))
-    before = target.stat()
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as draft:
-            draft.write(data)
-            draft.flush()
-            os.fchmod(draft.fileno(), before.st_mode & 0o7777)
-            with contextlib.suppress(PermissionError):  # only root may give a file away
-                os.fchown(draft.fileno(), before.st_uid, before.st_gid)
-            os.fsync(draft.fileno())
-        os.replace(name, target)  # noqa: PTH105 - `name` is a plain string here
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)  # noqa: PTH108
-        raise
-    directory = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    write_whole(target, data, like=target.stat())
 
 
 def may_replace(path: Path) -> bool:

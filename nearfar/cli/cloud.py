@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from nearfar import bounded, process
+from nearfar import bounded, extras, process
 from nearfar.cli import deployment, file_kind, options
 
 
@@ -59,6 +59,7 @@ def command(
     if explain:  # nothing to drain: a signal simply ends it
         _explain(worker, overrides, as_json=as_json)
         return
+    extras.must_have("cloud", extras.CLOUD, who="nearfar cloud")
     stop = process.stop_on_signals()
     from cloud.config import load_worker  # noqa: PLC0415 - models and stores load only when a worker runs
     from cloud.worker import Worker  # noqa: PLC0415

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearfar import extras
 from nearfar.cli import outputs
 from nearfar.cli.values import MOST, FiniteRange
 from nearfar.records import shape
@@ -141,6 +142,7 @@ def command(
         )
     if payloads is not None and hard is None:
         raise ConfigError("--payloads says where the pictures for --hard are; it goes with --hard OUT_DIR")
+    extras.must_have("cloud", extras.CLOUD[:1], who="nearfar records")
     from cloud.store.query import Query  # noqa: PLC0415 - SQLAlchemy loads only when a store is read
     from cloud.store.records import open_store  # noqa: PLC0415
 

@@ -25,7 +25,7 @@ POLICIES = ("deadline", "confidence", "threshold", "near_only", "far_only", "gre
     type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
     required=True,
-    help="A link: mahimahi stamps, a Mbit/s per second, CSV, or a netlab schedule; repeatable.",
+    help="A link: mahimahi stamps, a Mbit/s per second, CSV, or a schedule of steps; repeatable.",
 )
 @click.option(
     "--policy",

@@ -3,9 +3,7 @@
 Words from outside (labels, reasons, names) are escaped; the charts' data is JSON that cannot end its script.
 """
 
-import contextlib
 import json
-import os
 from collections.abc import Mapping
 from importlib.resources import files
 from importlib.util import find_spec
@@ -21,6 +19,7 @@ from nearfar.report.run import Run, read_run
 from nearfar.report.timeline import MOST_POINTS, timeline
 from nearfar.report.worst import cards
 from pipelines.errors import ConfigError
+from pipelines.whole_file import write_whole
 
 
 def write_report(run_dir: Path, out: Path | None = None) -> tuple[Path, str]:
@@ -32,14 +31,10 @@ def write_report(run_dir: Path, out: Path | None = None) -> tuple[Path, str]:
     target = out or run_dir / "report.html"
     promise = judge(run)
     text = render(run, promise)
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(target)
+        write_whole(target, text.encode(), durable=False)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink()
         raise ConfigError(
             f"cannot write {target}: {error.strerror}; choose another file with --out"
         ) from error

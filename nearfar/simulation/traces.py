@@ -124,7 +124,7 @@ def _numbers(text: str, path: Path, what: str) -> list[float]:
             raise DataFileError(
                 Problem(
                     f"`{line.strip()[:40]}` is not one number of at most {LARGEST:g} ({what}); a trace is one of "
-                    "mahimahi stamps, a Mbit/s per second, CSV with a header, or netlab's JSON schedule",
+                    "mahimahi stamps, a Mbit/s per second, CSV with a header, or a schedule of JSON steps",
                     file=str(path),
                     line=number,
                 )

@@ -126,7 +126,7 @@ class OnnxDetector(ABC):
         """Boxes in pixels of `picture`, best score first. Raises as `Detector.detect` says."""
         fitted = self._fitted(picture)
         pixels = np.asarray(cv2.dnn.blobFromImage(fitted.picture, swapRB=self.swap_rb), np.float32)
-        return self._placed(self._model.run({self._model.inputs[0]: pixels}, self._outputs, cancel), fitted)
+        return self.placed(self._model.run({self._model.inputs[0]: pixels}, self._outputs, cancel), fitted)
 
     @property
     def max_batch(self) -> int:
@@ -149,15 +149,13 @@ class OnnxDetector(ABC):
         if any(len(output) != len(fitted) for output in outputs):
             shapes = ", ".join(str(list(output.shape)) for output in outputs)
             raise Fatal(f"{len(fitted)} pictures at once gave {shapes}: its batch is fixed inside the model")
-        return [
-            self._placed([output[i : i + 1] for output in outputs], each) for i, each in enumerate(fitted)
-        ]
+        return [self.placed([output[i : i + 1] for output in outputs], each) for i, each in enumerate(fitted)]
 
     def _fitted(self, picture: Picture) -> Fitted:
         return fit_picture(picture, self._input_size, self._fit, shrink=self.shrink)
 
-    def _placed(self, outputs: list[Tensor], fitted: Fitted) -> Detections:
-        """Of one picture."""
+    def placed(self, outputs: list[Tensor], fitted: Fitted) -> Detections:
+        """What the model's `outputs` say of the one picture that was `fitted`, in its own pixels."""
         found = self._decode(outputs)
         return place(found, fitted, self._labels, iou=self._iou, max_detections=self._max_detections)
 

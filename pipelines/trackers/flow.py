@@ -69,6 +69,11 @@ class FlowTracker:
     def from_config(cls, config: Any) -> Self:
         return cls(max_age=config.max_age)
 
+    @property
+    def held(self) -> int:
+        """Small pictures and answers it keeps: what its memory goes by."""
+        return len(self._pictures) + len(self._bases)
+
     def see(self, seq: int, picture: Picture, *, captured_us: int, oldest: int) -> None:
         self._pictures.forget_before(oldest - self._max_age)
         try:

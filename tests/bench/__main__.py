@@ -89,7 +89,7 @@ def _write(name: str, text: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter runs; no figures to publish")
     parser.add_argument("--scenarios", type=Path, metavar="RUNS", help="only write the table of these runs")
     parser.add_argument(
         "--simulate",

@@ -15,8 +15,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from pipelines.detectors.boxes import Fitted, fit_picture, place
-from pipelines.detectors.onnx import Tensor
+from pipelines.detectors.boxes import Fitted, fit_picture
+from pipelines.detectors.onnx import OnnxModel, Tensor
 from pipelines.detectors.yolox import Yolox
 from pipelines.frame import Picture
 from tests.bench.report import Report, run, summary_ms
@@ -53,7 +53,7 @@ def cpu_us() -> float:
 def read(detector: Yolox, output: Tensor, fitted: Fitted) -> tuple[int, float]:
     """What `detect` does after the run: how many boxes it gives, and its µs."""
     begun_us = cpu_us()
-    found = place(detector._decode([output]), fitted, detector.labels, iou=IOU, max_detections=MOST)
+    found = detector.placed([output], fitted)
     return len(found), cpu_us() - begun_us
 
 
@@ -69,8 +69,8 @@ def measure(report: Report, arguments: argparse.Namespace) -> None:
             Yolox(model=file, input_size=SIZE, decoded=None if given else False, min_score=score)
             for score in (USUAL, CROWDED)
         )
+        model = OnnxModel(file, threads=1)
     report.figures["model"] = file.name if given else "made for the purpose"
-    model = detector._model
     fit, infer, usual, crowded = [], [], [], []
     boxes, crowds = [], []
     for picture in pictures(real=given is not None and SHARED.exists()):

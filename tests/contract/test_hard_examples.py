@@ -112,13 +112,13 @@ def test_a_folder_with_something_in_it_is_never_written_to(
 
 
 def test_a_picture_larger_decoded_than_a_worker_takes_is_left_out(
-    ask: Ask, pictures: Payloads, tmp_path: Path
+    ask: Ask, pictures: Payloads, store: RecordStore, tmp_path: Path
 ) -> None:
     (ref,) = pictures.refs([FrameId("gw", RUN, "door", 3)])
     huge = replace(ref.encoding, width_px=50_000, height_px=50_000)
     pictures.settle([(FrameId("gw", RUN, "door", 7), replace(ref, encoding=huge))])
     missed = record(7, AnsweredBy.MISSED, None)
-    pictures._store.commit(given=[missed], now_unix_us=NOON_UNIX_US)
+    store.commit(given=[missed], now_unix_us=NOON_UNIX_US)
     assert "0 pictures" in ask(
         "--hard", str(tmp_path / "out"), "--by", "missed", "--since", "2025-11-30T12:00:07Z"
     )

@@ -111,8 +111,7 @@ def kept(rig: Rig, seq: int) -> bytes:
 
 
 def payloads(rig: Rig) -> Payloads:
-    root = rig.service._backfill._uploads._payloads.folder.root  # type: ignore[union-attr]
-    return Payloads(rig.store, PayloadFolder(root), max_bytes=QUOTA_BYTES)
+    return Payloads(rig.store, PayloadFolder(Path(rig.store.payloads_path)), max_bytes=QUOTA_BYTES)
 
 
 def test_a_worker_says_in_its_welcome_how_large_a_payload_may_be(rig: Rig) -> None:

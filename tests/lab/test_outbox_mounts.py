@@ -86,7 +86,7 @@ def test_a_disk_remounted_read_only_is_waited_for(disk: Path) -> None:
     # Busy with our open files it refuses a plain remount, as a dying card's kernel does not: bind over it.
     mount("--bind", str(disk), str(disk))
     mount("-o", "remount,bind,ro", str(disk))
-    desk.store._drop_connection()  # type: ignore[attr-defined]
+    desk.store.let_go()  # type: ignore[attr-defined]
     answers(desk, range(11, 21), boxes=1)
     stats = desk.keeper.stats()
     assert (stats.uncommitted, stats.set_aside_files) == (10, 0)

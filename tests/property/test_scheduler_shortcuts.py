@@ -2,12 +2,14 @@
 
 from bisect import insort
 from copy import deepcopy
+from typing import ClassVar
 from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.scheduling.decision import Decision
+from edge.scheduling.far_way import FarWay
 from edge.scheduling.link_estimate import LinkEstimate
 from edge.scheduling.near_timeline import NearTimeline, Slot
 from pipelines.result import Load, WorkerTiming
@@ -31,42 +33,55 @@ def _always(value):
     return lambda _: value
 
 
-def _plain(decision, way, job, chances, *, fallback, floor, now_us):
-    """As `Decision._on`, every rung looked at: its option and forecast's answers, and whether the link was too full."""
-    way.share.asked(job.key[0], job.priority, now_us)
-    if way.yields(job.key[0], now_us):
-        return None, False
-    room_bytes = way.room_bytes(job.priority, now_us)
-    forecast = way.forecast(now_us)
-    best, best_value, crowded = None, floor, False
-    for most, rung, size_bytes, remaining_us, _, _ in chances:
-        if most <= best_value:
-            continue
-        p = forecast.p_on_time(size_bytes, remaining_us)
-        if size_bytes > room_bytes or p == 0.0:
-            crowded = crowded or bool(way.flights)
-            continue
-        value = decision._worth(way, job, rung, p, fallback, near_waits=False)
-        if value > best_value:
-            best, best_value = (way.name, rung, value, p, size_bytes), value
-    return best, crowded
+class Checked(Decision):
+    """Decides as ever, and looks at every rung beside: `compared` has what was found and what should have been."""
+
+    compared: ClassVar[list[tuple[object, object]]] = []
+    crowded_ways: ClassVar[list[FarWay]] = []
+
+    def _on(self, way, job, chances, *, fallback, floor, now_us):
+        best, crowded = self._plain(way, job, chances, fallback=fallback, floor=floor, now_us=now_us)
+        self.crowded_ways.clear()
+        found = super()._on(way, job, chances, fallback=fallback, floor=floor, now_us=now_us)
+        self.compared.append((None if found is None else tuple(found[0][:5]), best))
+        self.compared.append((way in self.crowded_ways, crowded))
+        return found
+
+    def _plain(self, way, job, chances, *, fallback, floor, now_us):
+        """Its option and forecast's answers, and whether the link was too full."""
+        way.share.asked(job.key[0], job.priority, now_us)
+        if way.yields(job.key[0], now_us):
+            return None, False
+        room_bytes = way.room_bytes(job.priority, now_us)
+        forecast = way.forecast(now_us)
+        best, best_value, crowded = None, floor, False
+        for most, rung, size_bytes, remaining_us, _, _ in chances:
+            if most <= best_value:
+                continue
+            p = forecast.p_on_time(size_bytes, remaining_us)
+            if size_bytes > room_bytes or p == 0.0:
+                crowded = crowded or bool(way.flights)
+                continue
+            value = self._worth(way, job, rung, p, fallback, near_waits=False)
+            if value > best_value:
+                best, best_value = (way.name, rung, value, p, size_bytes), value
+        return best, crowded
 
 
 @given(PHASES)
 @settings(max_examples=40, deadline=None)
 def test_a_rung_that_is_not_looked_at_closely_would_not_have_been_chosen(phases):
-    looked = Decision._on
-    compared = []
+    found_short = FarWay.found_short
 
-    def checked(self, way, job, chances, *, fallback, floor, now_us):
-        short_us = way._short_us
-        best, crowded = _plain(self, way, job, chances, fallback=fallback, floor=floor, now_us=now_us)
-        found = looked(self, way, job, chances, fallback=fallback, floor=floor, now_us=now_us)
-        compared.append((None if found is None else tuple(found[0][:5]), best))
-        compared.append((way._short_us, now_us if crowded else short_us))
-        return found
+    def noted(way, now_us):
+        Checked.crowded_ways.append(way)
+        found_short(way, now_us)
 
-    with patch.object(Decision, "_on", checked):
+    Checked.compared.clear()
+    with (
+        patch("edge.scheduling.scheduler.Decision", Checked),
+        patch.object(FarWay, "found_short", noted),
+    ):
         w = world(ladder=LADDER, links=links("a", "b"))
         seq = 1
         for parts, frames, every_ms in phases:
@@ -80,7 +95,8 @@ def test_a_rung_that_is_not_looked_at_closely_would_not_have_been_chosen(phases)
                 w.frame(seq, "t")
                 seq += 1
                 w.run_until(w.now_us + every_ms * MS)
-    for got, want in compared:
+    assert Checked.compared
+    for got, want in Checked.compared:
         assert got == want
 
 
@@ -120,10 +136,17 @@ EVENT = st.one_of(
 )
 
 
+class Forgetful(LinkEstimate):
+    """Can be made to say anew what it remembers of its last answer."""
+
+    def forget(self):
+        self._outlook, self._rtt_now_until_us = None, 0
+
+
 @given(st.lists(st.tuples(st.integers(0, 900), EVENT), max_size=60))
 @settings(deadline=None)
 def test_what_is_remembered_of_a_link_is_what_it_would_say_anew(events):
-    link = LinkEstimate()
+    link = Forgetful()
     now_us = 10_000_000
     for seq, (wait_ms, (kind, ms, size_bytes, spread_ms)) in enumerate(events):
         now_us += wait_ms * MS
@@ -146,7 +169,7 @@ def test_what_is_remembered_of_a_link_is_what_it_would_say_anew(events):
         else:
             link.observe_load(Load(queue_us=ms * MS, service_p50_us=5 * MS), now_us)
         anew = deepcopy(link)
-        anew._outlook, anew._rtt_now_until_us = None, 0
+        anew.forget()
         kept, fresh = link.forecast(now_us), anew.forecast(now_us)
         assert link.rtt_now_us(now_us) == anew.rtt_now_us(now_us)
         for size in (1_000, 20_000, 100_000):

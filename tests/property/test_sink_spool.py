@@ -45,6 +45,9 @@ class SpoolMachine(RuleBasedStateMachine):
             max_bytes=MAX_BYTES, max_age_us=MAX_AGE_US, clock_us=lambda: self.now_us, file=self.file
         )
 
+    def numbers(self) -> list[int]:
+        return [p.number for p in self.spool.peek(limit=10_000, max_bytes=1 << 30)]
+
     def waiting(self) -> list[int]:
         found = self.spool.peek(limit=10_000, max_bytes=1 << 30)
         return [int(p.id.rpartition("/")[2]) for p in found]
@@ -80,8 +83,8 @@ class SpoolMachine(RuleBasedStateMachine):
     @rule()
     def killed(self) -> None:
         before = self.waiting()
-        all_on_disk = not self.spool._memory.rows and not self.spool._ghosts
-        self.file._drop_connection()
+        all_on_disk = [p.number for p in self.file.peek(after=0, limit=10_000)] == self.numbers()
+        self.file.let_go()
         self.begin()
         found = self.waiting()
         if all_on_disk:

@@ -35,7 +35,7 @@ class _Servicer:
 @contextmanager
 def hosted(endpoint: Any, **options: Any) -> Iterator[tuple[str, StreamListener]]:
     """`(grpc://host:port, listener)`."""
-    listener = StreamListener(endpoint, clock_us=clock_us, **options)
+    listener = StreamListener(endpoint, **({"clock_us": clock_us} | options))
     with host(listener.serve) as address:
         try:
             yield address, listener

@@ -122,11 +122,11 @@ class House:
 
     def kill_gateway(self) -> None:
         self.disconnect()
-        self.outbox._drop_connection()
+        self.outbox.let_go()
         self._start_gateway()
 
     def close(self) -> None:
-        self.outbox._drop_connection()
+        self.outbox.let_go()
         self.store.close()
 
     # -- the link ---------------------------------------------------------------------------------------------

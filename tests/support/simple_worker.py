@@ -8,10 +8,10 @@ from typing import Any
 import grpc
 import pytest
 
-from cloud.agents.simple_clients import SimpleClients
 from cloud.limits import ServiceLimits
 from cloud.listeners.grpc import GrpcListener
 from cloud.service import Service
+from cloud.simple_clients import SimpleClients
 from cloud.store.records import RecordStore
 from pipelines.codecs.jpeg import JpegCodec
 from pipelines.codecs.png import PngCodec

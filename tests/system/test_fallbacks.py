@@ -119,12 +119,17 @@ def house(root: Path, *, near: str = NEAR, max_age: int = 5, band: str = "200ms"
         store,
     ):
         link = MemoryLink(name="memory", endpoint=made, clock_us=clock_us, delay_us=2_000)
-        agent = Agent(load_pipeline(path), run_dir=root / "run", link=link)
-        full, smaller = Slow(None), Slow(None)
-        runner = agent._near
-        if runner is not None:
-            full, smaller = Slow(runner._detector), Slow(runner._smaller)
-            runner._detector, runner._smaller = full, smaller
+        near_ones: list[Slow] = []
+        usual = SyntheticDetector.from_config
+
+        def slow(config: Any) -> Slow:
+            near_ones.append(Slow(usual(config)))
+            return near_ones[-1]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SyntheticDetector, "from_config", slow)
+            agent = Agent(load_pipeline(path), run_dir=root / "run", link=link)
+        full, smaller = near_ones or (Slow(None), Slow(None))
         try:
             yield House(root, agent, link, store, full, smaller)
         finally:

@@ -62,7 +62,7 @@ def test_a_camera_that_floods_is_counted_to_the_last_frame_and_near_still_answer
     agent.start()
 
     def ended() -> bool:
-        looks.append(agent.dispatcher._inbox.qsize())
+        looks.append(agent.dispatcher.unheard)
         return agent.wait(at_once, poll_s=0.005)
 
     eventually(ended, 60.0, "the end of the flood")

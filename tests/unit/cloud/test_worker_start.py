@@ -28,7 +28,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_server_that_is_not_up_yet_is_waited_for_and_said_once(
     refusing: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert worker._opened("postgresql+psycopg://h/db") == cast("RecordStore", "opened")
+    assert worker.record_store_at("postgresql+psycopg://h/db") == cast("RecordStore", "opened")
     assert len(refusing) == 3
     assert caplog.text.count("waiting up to 30 s") == 1
 
@@ -38,10 +38,10 @@ def test_a_server_that_does_not_come_ends_the_wait(
 ) -> None:
     monkeypatch.setattr(worker, "_SERVER_WITHIN_S", -1.0)
     with pytest.raises(Retryable, match="starting up"):
-        worker._opened("postgresql+psycopg://h/db")
+        worker.record_store_at("postgresql+psycopg://h/db")
 
 
 def test_a_file_is_not_waited_for(refusing: list[str]) -> None:
     with pytest.raises(Retryable, match="starting up"):
-        worker._opened("sqlite:////var/lib/records.db")
+        worker.record_store_at("sqlite:////var/lib/records.db")
     assert len(refusing) == 1

@@ -20,6 +20,7 @@ from pipelines.blocks import Block
 from pipelines.codecs.kinds import CODECS
 from pipelines.errors import ConfigError, Fatal, Problem
 from pipelines.gates.kinds import GATES
+from pipelines.registry import Family
 from tests.support.eventually import eventually
 
 RECIPES = Path(__file__).parents[3] / "pipelines" / "recipes"
@@ -70,7 +71,17 @@ LACKING = {"streams.cam.gate": (GATES, "motion"), "scheduler.ladder.0.codec": (C
 @pytest.mark.parametrize("path", LACKING)
 def test_every_kind_a_pipeline_names_is_asked_for_what_it_needs(nearfar, tmp_path, monkeypatch, path):
     family, name = LACKING[path]
-    monkeypatch.setitem(family._kinds, name, replace(family[name], needs=("no_such_module",), extra="more"))
+    known = Family.__getitem__
+
+    def lacking(one, kind):
+        found = known(one, kind)
+        return (
+            replace(found, needs=("no_such_module",), extra="more")
+            if (one, kind) == (family, name)
+            else found
+        )
+
+    monkeypatch.setattr(Family, "__getitem__", lacking)
     file = tmp_path / "p.yaml"
     file.write_text(
         "version: 1\nstreams: {cam: {source: {kind: synthetic, count: 1}, gate: {kind: motion}}}\n"

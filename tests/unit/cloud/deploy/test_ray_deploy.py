@@ -3,6 +3,7 @@
 import socket
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -162,8 +163,9 @@ def test_a_ray_that_ended_in_the_same_breath_is_not_waited_for_and_the_cause_is_
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
+    pool, over = ThreadPoolExecutor(1), threading.Event()
+    monkeypatch.setattr("cloud.deploy.cluster.ThreadPoolExecutor", lambda *_, **__: pool)
     cluster = RayCluster(worker(path), worker=path, overrides=(), address="")
-    over = threading.Event()
     monkeypatch.setattr(cluster, "_joined", True)
     monkeypatch.setattr(cluster, "_gcs", f"127.0.0.1:{port}")
     monkeypatch.setattr(cluster, "_stop", over.wait)
@@ -172,7 +174,7 @@ def test_a_ray_that_ended_in_the_same_breath_is_not_waited_for_and_the_cause_is_
         assert "KillMode=mixed" in caplog.text
     finally:
         over.set()
-        cluster._thread.shutdown()
+        pool.shutdown()
 
 
 def test_options_of_an_engine_without_one_are_refused(path: Path) -> None:

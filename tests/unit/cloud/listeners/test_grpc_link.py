@@ -128,14 +128,16 @@ def test_a_blackhole_blocks_neither_send_nor_close_and_a_fresh_connection_ends_i
             for seq in range(1, 200):
                 begun_s = time.perf_counter()
                 ends.add(wire.link.send(*frame(seq, b"x" * 90_000)))
-                assert time.perf_counter() - begun_s < 0.5
+                assert (
+                    time.perf_counter() - begun_s < 2.0
+                )  # a send that blocks does so until the relay passes
             assert ends == {Sent.ACCEPTED, Sent.FULL}
             relay.set(state="pass")
             wire.link.open_fresh()
             wire.wait(Connected, 3)
             relay.set(state="stall")
             begun_s = time.perf_counter()
-        assert time.perf_counter() - begun_s < 0.6
+        assert time.perf_counter() - begun_s < 2.0
     finally:
         relay.stop()
 

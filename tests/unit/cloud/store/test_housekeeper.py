@@ -97,17 +97,17 @@ def many(store: RecordStore, count: int, now_unix_us: int) -> None:
 class Watch:
     """What each pruning was allowed to take; each takes `took_us` on the clock."""
 
-    def __init__(self, keeper: Housekeeper, clocks: Clocks, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, clocks: Clocks, monkeypatch: pytest.MonkeyPatch) -> None:
         self.took_us = 0
         self.allowed: list[int] = []
-        prune = keeper._retention.prune
+        prune = Retention.prune
 
-        def watched(before_unix_us: int, *, at_most: int) -> Pruned:
+        def watched(retention: Retention, before_unix_us: int, *, at_most: int) -> Pruned:
             self.allowed.append(at_most)
             clocks.pass_time(self.took_us)
-            return prune(before_unix_us, at_most=at_most)
+            return prune(retention, before_unix_us, at_most=at_most)
 
-        monkeypatch.setattr(keeper._retention, "prune", watched)
+        monkeypatch.setattr(Retention, "prune", watched)
 
 
 def test_many_old_records_go_in_steps_that_grow_while_they_are_cheap_and_shrink_when_they_are_not(
@@ -119,7 +119,7 @@ def test_many_old_records_go_in_steps_that_grow_while_they_are_cheap_and_shrink_
     made.turn()
     clocks.pass_time(HOUR + SECOND)
     clocks.unix_us -= 1  # an hour and no more
-    watch = Watch(made, clocks, monkeypatch)
+    watch = Watch(clocks, monkeypatch)
     assert made.turn()
     assert made.turn()
     watch.took_us = 100_000
@@ -139,7 +139,7 @@ def test_however_much_there_is_to_prune_the_quota_gets_its_turn(
     clocks = Clocks()
     record(store, 1, clocks.unix_us)
     made = keeper(store, clocks, payloads=payloads)
-    monkeypatch.setattr(made._retention, "prune", lambda *_, **__: Pruned(records=200, more=True))
+    monkeypatch.setattr(Retention, "prune", lambda *_, **__: Pruned(records=200, more=True))
     encoding = Encoding(codec="jpeg", quality=50, width_px=4, height_px=4)
     one = Payload(id=FrameId("gw", bytes(16), "door", 1), encoding=encoding, data=b"x" * 600)
     payloads.commit([one], now_unix_us=1)
@@ -248,14 +248,14 @@ def test_trouble_is_told_once_and_does_not_end_the_keeper(
     made = keeper(store, Clocks())
     tries: list[int] = []
 
-    def refuses(before_unix_us: int, *, at_most: int) -> None:
+    def refuses(_: Retention, before_unix_us: int, *, at_most: int) -> None:
         del at_most
         tries.append(before_unix_us)
         if len(tries) % 2:
             raise Retryable("the disk is full")
         raise ValueError("nobody foresaw this")
 
-    monkeypatch.setattr(made._retention, "prune", refuses)
+    monkeypatch.setattr(Retention, "prune", refuses)
     made.start()
     eventually(lambda: len(tries) > 6, what="further tries")
     made.halt()

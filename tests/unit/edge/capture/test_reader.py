@@ -56,6 +56,7 @@ class Desk:
         self.slot = Slot()
         self.events = []
         self.ends = []
+        self.look = lambda seq: None  # at the moment a frame is said to be captured
 
     def publisher(self, **settings):
         defaults: dict[str, Any] = {"latency_us": 0, "clock_us": monotonic_us, "paced": True}
@@ -65,10 +66,14 @@ class Desk:
             offered=lambda stream: self.events.append(("offered", stream)),
             overwritten=lambda frame: self.events.append(("overwritten", frame.seq)),
             stale=lambda frame: self.events.append(("stale", frame.seq)),
-            captured=lambda stream, seq: self.events.append(("captured", seq)),
+            captured=self.captured,
             unix_us=lambda: 1_700_000_000_000_000,
             **(defaults | settings),
         )
+
+    def captured(self, stream, seq):
+        self.events.append(("captured", seq))
+        self.look(seq)
 
     def reader(self, source, pace="as_fast_as_possible", frames="latest", **settings):
         return Reader(
@@ -124,11 +129,8 @@ def test_a_frame_is_counted_before_it_lies_in_the_slot_and_losers_are_reported(d
 
 def test_a_frame_is_counted_before_anyone_can_take_it(desk, run):
     inside = []
-    reader = desk.reader(Clip(count=3))
-    reader._publisher._on_captured = lambda stream, seq: inside.append(
-        (seq, getattr(desk.slot.peek(), "seq", None))
-    )
-    run(reader)
+    desk.look = lambda seq: inside.append((seq, getattr(desk.slot.peek(), "seq", None)))
+    run(desk.reader(Clip(count=3)))
     eventually(lambda: desk.ends, what="the end of the clip")
     assert inside == [(1, None), (2, 1), (3, 2)]
 
@@ -152,7 +154,7 @@ def test_stamps_are_made_at_publication_and_latency_lies_before_them(desk, run):
 def test_a_real_time_frame_is_never_published_before_it_is_due(desk, run):
     published = []
     reader = desk.reader(Clip(count=8, fps=100.0), pace="real_time")
-    reader._publisher._on_captured = lambda stream, seq: published.append(monotonic_us())
+    desk.look = lambda seq: published.append(monotonic_us())
     before = monotonic_us()
     run(reader)
     eventually(lambda: desk.ends, what="the end of the clip")

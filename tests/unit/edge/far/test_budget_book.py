@@ -1,12 +1,14 @@
 """What a link may cost is not forgotten by a restart, and remembering it wears no flash."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from edge.far.budget_book import EVERY_US, REFILLED_US, BudgetBook
 from edge.scheduling.data_budget import HOUR_US, DataBudget
+from pipelines.whole_file import write_whole
 from tests.support.eventually import eventually
 
 NOW_US = 5_000_000
@@ -103,15 +105,22 @@ def test_a_damaged_file_is_said_and_the_budget_begins_full(
 
 
 def test_a_disk_that_takes_nothing_is_said_once_and_tried_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    attempts: list[Path] = []
+
+    def watched(path: Path, data: bytes, *, draft: Path) -> None:
+        attempts.append(path)
+        write_whole(path, data, draft=draft)
+
+    monkeypatch.setattr("edge.far.budget_book.write_whole", watched)
     path = tmp_path / "away" / "data_budgets.json"
     budget = limited()
     book = BudgetBook(path, {"lte": budget}, now_us=NOW_US)
     for turn in range(3):
         budget.spend(100_000, NOW_US)
         book.look(NOW_US + turn * EVERY_US)
-        eventually(lambda: book._newest is None, what="the attempt")
+        eventually(partial(lambda count: len(attempts) == count, turn + 1), what="the attempt")
     eventually(lambda: caplog.records, what="the words")
     path.parent.mkdir()
     book.close({}, NOW_US + 3 * EVERY_US)

@@ -1,13 +1,14 @@
 """The dispatcher's way to the worker: which workers it lets the agent rely on."""
 
 from dataclasses import replace
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from edge.far.accord import Accord
-from edge.far.bulk_way import BulkWay
+from edge.far.bulk_way import STEADY_US, BulkWay
 from edge.far.port import FarPort
 from edge.links.base import Connected, Disconnected, LinkEvent, Received, Refused
 from edge.links.memory import MemoryLink
@@ -24,6 +25,7 @@ from tests.support.virtual import LINK, settings
 from tests.support.workers import clock_us
 
 NOW_US = 1_000_000
+OTHER = "other"
 
 
 def welcome(store_id: str) -> Welcome:
@@ -63,11 +65,13 @@ class House:
             model_in=model_in,
             use_model=lambda _: None,
         )
+        other: Any = SimpleNamespace(name=OTHER)
+        self.bulk = BulkWay([link or around, other], metered={}, outbox=around)
         self.port = FarPort(
             link=link or around,
             scheduler=self.scheduler,
             accord=Accord(),
-            bulk=BulkWay([link or around], metered={}, outbox=around),
+            bulk=self.bulk,
             outbox=around,
             desk=around,
             counters=around,
@@ -223,12 +227,19 @@ def test_a_worker_that_no_longer_has_the_backfill_slows_down_none_by_having_no_r
 
 def test_a_live_lane_refused_in_words_is_no_lost_way_for_the_backfill(house: House) -> None:
     def way_is_lost() -> bool:
-        lost, *_ = candidate.faults
+        """Whether the backfill moves to a link that stands behind it in the file."""
+        house.bulk.look([sight(link=LINK, connected=False), sight(link=OTHER, silent=False)], next(later_us))
+        house.bulk.look([sight(link=LINK, connected=False), sight(link=OTHER, silent=False)], next(later_us))
+        lost = house.bulk.current == OTHER
+        both = [sight(link=LINK), sight(link=OTHER, connected=False)]
+        house.bulk.look(both, next(later_us))
+        house.bulk.look(both, next(later_us))
+        assert house.bulk.current == LINK
         return lost
 
-    candidate = house.port._bulk._candidates[LINK]
+    later_us = count(NOW_US, 2 * STEADY_US)
     house.connect(1, "one", Lane.BULK)
-    candidate.sight = sight(link=LINK, connected=False)
+    house.bulk.welcomed(OTHER, welcome("one").limits, NOW_US)
     assert way_is_lost()
     house.hear(Refused(Lane.LIVE, Error(reason=RejectReason.NO_MODEL, text="no such model")))
     assert not way_is_lost()

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 from edge.flow.dispatcher import Dispatcher
+from edge.flow.enactor import Enactor
 from edge.flow.encoder import Encoded
 from edge.flow.pending import Pending
 from edge.flow.track_runner import TrackRun
+from edge.flow.unasked import Unasked
 from edge.outbox.stats import OutboxStats
 from edge.scheduling import actions
+from edge.scheduling.near_timeline import Key
 from edge.telemetry.counters import Counters
 from pipelines.frame import Encoding, Frame
 from pipelines.result import AnsweredBy, Detections, GapReason, Priority, ShedReason, Status
@@ -28,7 +31,7 @@ def encoded(rung: int, *, data: bytes | None = b"payload") -> Encoded:
 
 
 class House:
-    """A dispatcher that is not started, with a frame it has taken; the scheduler's calls are kept."""
+    """An enactor, and a dispatcher where one is needed, with a frame that was taken; the scheduler's calls are kept."""
 
     def __init__(self, scheduler: Any = None) -> None:
         self.gaps: list[tuple[int, GapReason, str]] = []
@@ -36,7 +39,7 @@ class House:
         self.told: list[tuple[Any, ...]] = []
         scheduler = scheduler or SimpleNamespace(
             ways={}, saw=self._tell("saw"), send_failed=self._tell("failed", []),
-            encoded=self._tell("encoded", []),
+            encoded=self._tell("encoded", []), next_us=lambda: None, forget=lambda *_: [],
         )  # fmt: skip
         self.seen = Detections(
             np.zeros((1, 4), np.float32), np.full(1, 0.9, np.float32), np.zeros(1, np.uint16), ("thing",)
@@ -55,24 +58,52 @@ class House:
             far_answered=lambda _: None,
             settled=lambda *_: None,
         )
-        self.dispatcher = Dispatcher(
+        desk: Any = self.desk
+        self.table: dict[Key, Pending] = {}
+        self.counters = Counters(captured=1)
+        self.enactor = Enactor(
             scheduler=scheduler,
-            deadline_us=100_000,
-            streams=[],
             near=None,
             far=None,
             outbox=self.outbox,
-            desk=self.desk,  # type: ignore[arg-type]
-            counters=Counters(captured=1),
+            desk=desk,
+            counters=self.counters,
+            unasked=Unasked(outbox=self.outbox, desk=desk, counters=self.counters),
+            pending=self.table,
             clock_us=lambda: NOW_US,
         )
+        self.scheduler = scheduler
         picture = np.zeros((24, 32, 3), np.uint8)
         frame = Frame(
             stream="door", seq=7, picture=picture, captured_us=1, available_us=1, captured_unix_us=1
         )
         self.pending = Pending(frame=frame, deadline_us=NOW_US, accepted_us=1, priority=Priority.NORMAL)
-        self.dispatcher._pending[KEY] = self.pending
-        self.enactor = self.dispatcher._enactor
+        self.table[KEY] = self.pending
+
+    def hear(self, *reports: Encoded) -> None:
+        """A dispatcher that holds the frame hears `reports`, one after the other, and ends."""
+
+        desk: Any = self.desk
+
+        def far(pending: Any) -> Any:
+            pending[KEY] = self.pending
+            return SimpleNamespace(look=lambda _: None)
+
+        dispatcher = Dispatcher(
+            scheduler=self.scheduler,
+            deadline_us=100_000,
+            streams=[],
+            near=None,
+            far=far,
+            outbox=self.outbox,
+            desk=desk,
+            counters=self.counters,
+            clock_us=lambda: NOW_US,
+        )
+        for report in reports:
+            dispatcher.encoded(report)
+        dispatcher.stop()
+        dispatcher.run()
 
     def _tell(self, what: str, back: Any = None) -> Any:
         def tell(*args: Any, **more: Any) -> Any:
@@ -87,7 +118,7 @@ def test_a_frame_the_scheduler_sheds_is_counted_once_and_explained_to_the_cloud(
     house.enactor.do([actions.Shed(KEY, ShedReason.PRIORITY), actions.Shed(KEY, ShedReason.PRIORITY)])
     assert house.gaps == [(7, GapReason.SHED, "priority")]
     assert house.shed == [ShedReason.PRIORITY]
-    assert house.dispatcher.pending_frames == house.dispatcher.counters.pending == 0
+    assert len(house.table) == house.counters.pending == 0
 
 
 def test_what_an_answer_showed_is_told_to_the_scheduler_once_it_is_out() -> None:
@@ -110,11 +141,10 @@ def test_backfill_counts_against_the_data_budget_of_its_link() -> None:
 def test_a_payload_of_a_rung_that_is_no_longer_wanted_is_not_sent_as_another(data: bytes | None) -> None:
     house = House()
     house.pending.rung = 1
-    house.dispatcher._on_encoded(encoded(0, data=data))
-    assert house.told == []
-    stale = house.pending.payload
-    house.dispatcher._on_encoded(encoded(1))
-    assert (stale, house.pending.payload) == (None, b"payload")
+    house.hear(encoded(0, data=data))
+    assert (house.told, house.pending.payload) == ([], None)
+    house.hear(encoded(0, data=data), encoded(1))
+    assert house.pending.payload == b"payload"
     assert [what for what, *_ in house.told] == ["encoded"]
 
 
@@ -129,8 +159,7 @@ def test_only_while_the_outbox_takes_something_does_a_near_answer_wait_for_its_c
     house.outbox.append = kept.append
     house.outbox.stats = lambda: OutboxStats(writes=writes)
     house.enactor.do([actions.Give(KEY, AnsweredBy.NEAR, Status.OK, "", hold=True)])
-    counters = house.dispatcher.counters
-    assert (house.dispatcher.pending_frames, counters.uncommitted) == ((1, 0) if writes else (0, 1))
+    assert (len(house.table), house.counters.uncommitted) == ((1, 0) if writes else (0, 1))
     assert len(kept) == 1, "it still is written once the disk takes something"
 
 

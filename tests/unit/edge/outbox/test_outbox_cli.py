@@ -2,7 +2,9 @@
 
 import io
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -60,7 +62,8 @@ def test_programs_get_what_stat_says_as_json(live: SqliteOutbox) -> None:
 
 
 def test_stat_says_so_when_the_numbers_do_not_add_up(live: SqliteOutbox) -> None:
-    live._connection(None).execute("UPDATE ledger SET committed = 7")
+    with closing(sqlite3.connect(live.path)) as other, other:
+        other.execute("UPDATE ledger SET committed = 7")
     assert "committed 7 ≠" in run("stat", str(live.path))
 
 

@@ -172,7 +172,7 @@ def test_an_upgrade_that_is_interrupted_anywhere_leaves_a_file_that_is_upgraded_
         with suppress(KilledError):
             store.open(0)
         survived = storage.disarm()
-        store._drop_connection()
+        store.let_go()
         if survived:
             break
         again = SqliteOutbox(copy)

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -125,9 +127,8 @@ def test_an_export_overwrites_nothing_and_leaves_no_half_file(state: Path, tmp_p
 
 
 def test_an_export_says_what_it_could_not_read(state: Path) -> None:
-    store = SqliteOutbox(state / "outbox.db")
-    store._connection(0).execute("UPDATE records SET data = x'ff' WHERE stream = 'yard'")
-    store.close(0)
+    with closing(sqlite3.connect(state / "outbox.db")) as other, other:
+        other.execute("UPDATE records SET data = x'ff' WHERE stream = 'yard'")
     result = CliRunner().invoke(command, ["export", str(state)], catch_exceptions=False)
     assert result.exit_code == 1
     assert "3 records written, 1 are damaged" in result.stderr

@@ -70,12 +70,15 @@ def test_payloads_that_cost_far_answers_slow_the_lane_down() -> None:
 
 
 def test_a_pause_holds_payloads_back_and_not_results() -> None:
-    pacing = reachable()
-    observe(pacing, START)
-    pacing.pause._until_us = START + 60 * SECOND
-    assert pacing.allowance_bytes(START) > 0
-    assert pacing.payload_allowance_bytes(START) == 0
-    assert pacing.payload_due_us(START) == START + AT_LEAST_EVERY_US
-    later_us = START + AT_LEAST_EVERY_US
+    pacing, counts = reachable(), [0, 0]
+    now_us = run(pacing.pause, START, seconds=10, share=0.9, sending=False, counts=counts)
+    while pacing.pause.until_us <= now_us + AT_LEAST_EVERY_US:  # each further fall pauses longer
+        now_us = run(pacing.pause, now_us, seconds=0.2, share=0.5, sending=True, counts=counts)
+    pacing.sent(1, now_us)
+    observe(pacing, now_us)
+    assert pacing.allowance_bytes(now_us) > 0
+    assert pacing.payload_allowance_bytes(now_us) == 0
+    assert pacing.payload_due_us(now_us) == now_us + AT_LEAST_EVERY_US
+    later_us = now_us + AT_LEAST_EVERY_US
     observe(pacing, later_us)
     assert pacing.payload_allowance_bytes(later_us) == SMALL_BYTES

@@ -135,7 +135,7 @@ def test_several_pieces_are_under_way_and_no_more_than_a_worker_lets_wait(house:
 def test_a_payload_damaged_on_the_gateway_is_set_aside_and_counted(house: House) -> None:
     house.keep(payload(1, size=5000))
     house.keep(payload(2, size=5000))
-    house.outbox._drop_connection()
+    house.outbox.let_go()
     with closing(sqlite3.connect(house.root / "outbox.db")) as db, db:
         db.execute("UPDATE payloads SET data = zeroblob(5000) WHERE seq = 1")
     house.settle()

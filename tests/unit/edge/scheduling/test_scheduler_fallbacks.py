@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edge.scheduling.fair_share import FairShare
+from edge.scheduling.fair_share import WEIGHTS, FairShare
 from edge.scheduling.job import Job, Near
 from edge.scheduling.priority_rule import PriorityRule
 from edge.scheduling.settings import SmallNear, StreamSettings, Tracking
+from edge.scheduling.stream import Stream
 from pipelines.result import AnsweredBy, Detections, Load, Priority, Status, WorkerTiming
-from tests.support.virtual import MS, World, world
+from tests.support.virtual import MS, ONE_RUNG, World, world
 
 FPS_10 = 100 * MS
 FPS_25 = 40 * MS
@@ -175,9 +176,9 @@ def test_a_late_far_answer_can_be_carried_forward_from_then_on():
 
 
 def test_a_later_frame_that_was_answered_first_does_not_end_the_tracking_of_an_earlier_one():
-    w = without_near()
-    stream = w.scheduler._streams["s"]
-    stream.answered(25, w.now_us, good=True)
+    stream = Stream(StreamSettings(pixels=1000), ladder=ONE_RUNG)
+    for seq in (20, 25):
+        stream.answered(seq, seq * FPS_25, good=True)
     assert (stream.behind(22), stream.behind(25), stream.behind(27)) == (2, 5, 2)
 
 
@@ -229,8 +230,12 @@ def test_weights_of_the_recipe_share_a_short_near():
 def test_weights_reach_every_link():
     weights = {Priority.HIGH: 9.0, Priority.NORMAL: 2.0, Priority.LOW: 1.0}
     w = world(weights=weights)
-    assert [way.share._weights for way in w.scheduler.ways.values()] == [weights]
-    assert FairShare()._weights[Priority.HIGH] == 4.0
+    (way,) = w.scheduler.ways.values()
+    for share, wanted in ((way.share, weights), (FairShare(), WEIGHTS)):
+        for priority, weight in wanted.items():
+            share.charge(priority.value, 1.0, now_us=0)
+            _, use_per_weight, _ = share.rank(priority.value, priority, now_us=0)
+            assert use_per_weight == 1.0 / weight
 
 
 def test_every_tracked_answer_says_ok_and_every_missed_one_why():

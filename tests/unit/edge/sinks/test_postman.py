@@ -55,12 +55,17 @@ def test_a_batch_keeps_its_answers_while_it_is_tried_again_though_new_ones_come(
     assert house.courier.tries[:2] == [[1], [1]]
 
 
-def test_the_wait_a_receiver_asks_for_is_kept_but_not_for_ever():
-    house = House(first_us=1_000)
+@pytest.mark.parametrize(
+    ("asked_us", "waits_us"), [(50_000_000, 50_000_000), (10**12, MOST_ASKED_US), (0, 40_000_000)]
+)
+def test_the_wait_a_receiver_asks_for_is_kept_but_not_for_ever(asked_us, waits_us):
+    house = House(first_us=40_000_000)
     try:
-        assert house.postman._bad("429", after_us=5_000_000) == 5_000_000
-        assert house.postman._bad("429", after_us=10**12) == MOST_ASKED_US
-        assert house.postman._bad("503") == 1_000
+        house.courier.judge = failing(NotNowError("429", after_us=asked_us))
+        house.give(1)
+        eventually(lambda: house.postman.sight().again_us, what="the wait")
+        assert house.postman.sight().again_us == waits_us
+        assert house.courier.tries == [[1]]
     finally:
         house.sink.close()
 
@@ -133,7 +138,7 @@ def test_at_the_end_a_receiver_that_fails_gets_one_more_chance_and_the_rest_is_c
     house = House(first_us=60_000_000)
     house.courier.judge = failing(*[NotNowError("away")] * 9)
     house.give(1, 2)
-    eventually(lambda: house.postman._changed._waiters, what="the wait after a first try")  # type: ignore[attr-defined]
+    eventually(lambda: house.postman.sight().again_us, what="the wait after a first try")
     house.sink.close()
     assert len(house.courier.tries) == 2
     seen = house.sink.sight()

@@ -127,7 +127,7 @@ def test_what_was_delivered_before_the_damage_is_not_set_aside_too(clock, tmp_pa
     assert (sight(queue).delivered, sight(queue).waiting) == (9, 190)
     monkeypatch.setattr(file, "commit", commit)
     in_hand = queue.peek(limit=10, max_bytes=1 << 30)
-    file._drop_connection()
+    file.let_go()
     broken_behind(path, first_byte=0)
     queue.settle(in_hand)
     seen = sight(queue)

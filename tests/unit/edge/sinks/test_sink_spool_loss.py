@@ -1,5 +1,7 @@
 """What went with a queue that is damaged, empty or gone at start: counted, or said to be unknown."""
 
+import sqlite3
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -101,13 +103,21 @@ def test_looking_into_a_damaged_queue_leaves_nothing_beside_it_and_its_log_goes_
     queue = spool(clock, file=SpoolFile(path))
     assert [p.name for p in tmp_path.glob("*damaged*")] == ["q.db.damaged-1"]
     put(queue, *range(200, 400))
-    log = path.with_name("q.db-wal")
-    kept = log.read_bytes()
-    queue._file._drop_connection = lambda: setattr(queue._file, "_db", None)  # as a kill would leave it
-    queue._file._set_aside("damaged")
+    queue.close()
+    file = SpoolFile(path)
+    queue = spool(clock, file=file)
+    with closing(sqlite3.connect(path)) as other:  # whoever looks meanwhile keeps the log where it is
+        put(queue, 400)
+        assert other.execute("SELECT count(*) FROM parcels").fetchone() == (201,)
+        log = path.with_name("q.db-wal")
+        kept = log.read_bytes()
+        file.let_go()
+        broken_behind(path, first_byte=1024)
+        assert seqs(queue) == []
     assert path.with_name("q.db.damaged-2-wal").read_bytes() == kept
     assert path.with_name("q.db.damaged-2-shm").exists()
-    assert not log.exists()
+    assert not log.exists() or log.read_bytes() != kept
+    queue.close()
 
 
 def test_the_count_beside_a_queue_is_close_after_a_kill_and_written_rarely(clock, tmp_path):

@@ -5,7 +5,9 @@ import socket
 import threading
 import time
 from contextlib import ExitStack
+from functools import partial
 
+import psutil
 import pytest
 
 from edge.sinks.courier import NotNowError
@@ -13,6 +15,8 @@ from tests.support.eventually import eventually
 from tests.support.receiver import Receiver
 from tests.support.rig import free_port
 from tests.support.webhooks import couriers, parcels
+
+connections = partial(psutil.Process().net_connections, "tcp")  # begun ones too
 
 
 @pytest.fixture
@@ -104,7 +108,8 @@ def test_whatever_a_connection_is_waiting_for_it_can_be_interrupted(courier, mon
 
         thread = threading.Thread(target=deliver)
         thread.start()
-        eventually(lambda: made._call._socket is not None, what="the attempt")
+        address = dead if scheme == "http" else mute.getsockname()
+        eventually(lambda: address in [tuple(one.raddr) for one in connections()], what="the attempt")
         made.interrupt()
         thread.join(5)
         assert said == [f"{scheme}://plant.example: interrupted"]

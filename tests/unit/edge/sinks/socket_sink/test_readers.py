@@ -109,9 +109,17 @@ def test_one_reader_too_many_is_told_so_and_the_others_stay(sink, connect, path)
     eventually(lambda: late.seqs() == [1], what="the answer")
 
 
-def test_a_crowd_that_comes_at_once_is_served_or_told_each_of_it(sink, path):
-    with sink._lock:  # whoever serves them is held up: they wait in the kernel's queue
-        crowd = [Reader(path, blocking=False) for _ in range(60)]
+def test_a_crowd_that_comes_at_once_is_served_or_told_each_of_it(sink, path, monkeypatch):
+    accept, all_there = socket.socket.accept, threading.Event()
+
+    def held_up(listener):
+        all_there.wait(5)
+        return accept(listener)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket.socket, "accept", held_up)
+        crowd = [Reader(path, blocking=False) for _ in range(60)]  # they wait in the kernel's queue
+        all_there.set()
     told = crowd[MAX_READERS:]
     eventually(lambda: all(reader.read() for reader in told), what="the end of their connections")
     assert all(list(line) == ["error"] for reader in told for line in reader.lines)

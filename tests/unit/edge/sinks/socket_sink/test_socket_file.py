@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from edge.sinks import socket_file
 from edge.sinks.unix_socket import UnixSocketSink
 from pipelines.errors import ConfigError
 from tests.support.answers import answer
@@ -70,13 +71,22 @@ def test_a_socket_whose_file_was_removed_is_made_anew_and_that_is_said_once(
 def test_what_somebody_put_in_the_place_of_a_removed_socket_stays_and_is_said_once(
     sink, path, connect, clock, caplog
 ):
+    looks = []
+    is_ours = socket_file.is_ours
+
+    def watched(*arguments):
+        looks.append(clock.now_us)
+        return is_ours(*arguments)
+
     reader = connect()
     path.unlink()
     path.write_text("mine")
-    for _ in range(3):
-        clock.now_us += 1_000_000
-        sink._wake()
-        eventually(lambda: sink._file_us > clock.now_us, what="a look")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket_file, "is_ours", watched)
+        for _ in range(3):
+            clock.now_us += 1_000_000
+            reader.socket.sendall(b"anything")  # makes it look up
+            eventually(lambda: looks[-1:] == [clock.now_us], what="a look")
     sink.write(answer(1))
     wait_seqs(reader, 1)
     assert path.read_text() == "mine"
