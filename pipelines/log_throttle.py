@@ -36,6 +36,11 @@ class LogThrottle:
         self._lock = threading.Lock()
         self._troubles: OrderedDict[str, _Trouble] = OrderedDict()
 
+    @property
+    def subjects(self) -> int:
+        """How many there is trouble of."""
+        return len(self._troubles)
+
     def failed(self, subject: str, words: str, *, kind: str = "", error: BaseException | None = None) -> None:
         """`subject` failed, as `words` go on to say. `error` is shown with its traceback: for what nobody foresaw."""
         kind = kind or type(error).__name__

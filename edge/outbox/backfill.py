@@ -58,12 +58,12 @@ class Backfill:
         self.acknowledged: set[int] = set()
         self.acknowledged_gaps: set[int] = set()
         self.unreadable = self._stored.unreadable
-        self._doubts = Doubts()
+        self.doubts = Doubts()
         self._contents = Contents(
             store=store,
             stored=self._stored,
             uplink=self._uplink,
-            doubts=self._doubts,
+            doubts=self.doubts,
             held=held,
             outcomes=outcomes,
             acknowledged=self.acknowledged,
@@ -77,7 +77,7 @@ class Backfill:
         """A connection of the bulk lane came or went; what was in flight was on another one."""
         self._uplink.dissolve_all()
         self._window.another()
-        self._doubts.another()
+        self.doubts.another()
         self.pacing.reachable(connected=connected, now_us=now_us)
         self._limits = limits if limits is not None else self._limits
         self._not_before_us = now_us
@@ -86,7 +86,7 @@ class Backfill:
     def dropped(self, batch: int, now_us: int) -> None:
         """The link could not hand an accepted batch to the network."""
         self._uplink.dissolve(batch)
-        self._doubts.lost_but(self._uplink.out)
+        self.doubts.lost_but(self._uplink.out)
         self.payloads.dropped(batch, now_us)
         self.pacing.lost(batch)
         self._not_before_us = now_us + SEND_AGAIN_US
@@ -97,7 +97,7 @@ class Backfill:
             return
         if error.batch:
             self._uplink.dissolve(error.batch)
-            self._doubts.lost_but(self._uplink.out)
+            self.doubts.lost_but(self._uplink.out)
             self.pacing.lost(error.batch)
         self.payloads.turned_away(error, now_us)
         if self._window.refuse(self._out, now_us):
@@ -112,10 +112,10 @@ class Backfill:
         if carried is None:
             return False
         self.pacing.lost(batch)
-        silent = not self._doubts.words
-        for run, stream, seq in self._doubts.refuse(carried, words, now_us):
+        silent = not self.doubts.words
+        for run, stream, seq in self.doubts.refuse(carried, words, now_us):
             log.error("%s/%s/%d is set aside, the worker cannot read it: %s", run.hex(), stream, seq, words)
-        if silent and self._doubts.words:
+        if silent and self.doubts.words:
             log.error(
                 "the worker can read nothing of the backfill, which waits: %s; does its version fit?", words
             )
@@ -140,7 +140,7 @@ class Backfill:
             carried = self._uplink.acked(batch)
             if carried is None:
                 continue
-            if self._doubts.took(batch):
+            if self.doubts.took(batch):
                 log.warning("the worker can read the backfill again")
             self.acknowledged |= carried.entries
             self.acknowledged_gaps |= carried.gaps
@@ -161,8 +161,8 @@ class Backfill:
         return Changes(
             acknowledged=frozenset(self.acknowledged),
             unreadable=frozenset(self.unreadable),
-            refused=dict(self._doubts.refused),
-            acknowledged_gaps=frozenset(self.acknowledged_gaps | self._doubts.gaps),
+            refused=dict(self.doubts.refused),
+            acknowledged_gaps=frozenset(self.acknowledged_gaps | self.doubts.gaps),
             acknowledged_payloads=frozenset(self.payloads.acknowledged),
             refused_payloads=frozenset(self.payloads.refused),
             unreadable_payloads=frozenset(self.payloads.unreadable),
@@ -174,8 +174,8 @@ class Backfill:
             "sent_uncommitted": self.sent_uncommitted,
             "batches_sent": self.batches_sent,
             "batches_refused": self._window.refused,
-            "batches_unread": self._doubts.batches,
-            "unread_words": self._doubts.words,
+            "batches_unread": self.doubts.batches,
+            "unread_words": self.doubts.words,
             "bytes_sent": self.bytes_sent,
             "payloads_waiting": self.payloads_left(),
         }
@@ -185,7 +185,7 @@ class Backfill:
         self.acknowledged.clear()
         self.acknowledged_gaps.clear()
         self.unreadable.clear()
-        self._doubts.committed()
+        self.doubts.committed()
         self.payloads.committed()
 
     def make_room(self, changes: Changes | None, *, most: int, now_us: int) -> None:
@@ -218,7 +218,7 @@ class Backfill:
         Retryable when the store cannot be read.
         """
         if self._uplink.dissolve_overdue(now_us) | self.payloads.overdue(now_us):
-            self._doubts.lost_but(self._uplink.out)
+            self.doubts.lost_but(self._uplink.out)
             self.pacing.lost_all()
             self._on_overdue()
         if not self.pacing.connected:

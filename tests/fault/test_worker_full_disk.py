@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import event
+from sqlalchemy import create_engine, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
 from cloud.agents.session import WorkerSession
 from cloud.config import WorkerConfig
 from cloud.service import Service
-from cloud.store import preparation, sqlite
+from cloud.store import preparation
 from cloud.store.database import DiskFullError
 from cloud.store.records import open_store
 from cloud.worker import Worker
@@ -39,7 +39,7 @@ Disk = Callable[[int], None]
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     """Say how many pages every file may have from now on; 0: as many as it likes."""
     made: list[tuple[Engine, Any]] = []
-    build = sqlite._engine
+    build = create_engine
     most = 0
 
     def bounded(*args: Any, **options: Any) -> Engine:
@@ -58,7 +58,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
         for engine, _ in made:
             engine.dispose()
 
-    monkeypatch.setattr(sqlite, "_engine", bounded)
+    monkeypatch.setattr("cloud.store.sqlite.create_engine", bounded)
     return give
 
 

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from pipelines.codecs.kinds import CODECS
 from pipelines.errors import ConfigError, Fatal, Problem
 from pipelines.gates.kinds import GATES
 from pipelines.registry import Family
-from tests.support.eventually import eventually
 
 RECIPES = Path(__file__).parents[3] / "pipelines" / "recipes"
 
@@ -231,65 +229,6 @@ def test_an_interrupt_exits_130():
         raise KeyboardInterrupt
 
     assert main_guard(interrupted) == 130
-
-
-WAITER = """
-import signal, sys
-from nearfar import process
-
-def say(word):  # in one write, since two threads speak
-    sys.stdout.write(word + "\\n")
-    sys.stdout.flush()
-
-stop = process.stop_on_signals(lambda: say("called"))
-process.ready(address="127.0.0.1:1")
-stop.wait(30)
-say("stopping")
-while "stubborn" in sys.argv:
-    signal.pause()
-"""
-
-
-@pytest.fixture
-def start():
-    children = []
-
-    def run(*arguments):
-        command = [sys.executable, "-c", WAITER, *arguments]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        children.append(child)
-        return child
-
-    yield run
-    for child in children:
-        child.kill()
-        child.communicate()
-
-
-def test_the_ready_line_is_one_json_object_and_the_first_signal_stops_in_order(start):
-    child = start()
-    assert json.loads(child.stdout.readline()) == {"ready": True, "address": "127.0.0.1:1"}
-    began = time.monotonic()
-    child.terminate()
-    out, err = child.communicate(timeout=10)
-    assert {"called", "stopping"} >= set(out.split()) >= {"stopping"}
-    assert (child.returncode, err) == (0, "")
-    assert time.monotonic() - began < 5
-
-
-def test_a_second_signal_ends_a_process_that_will_not_stop(start):
-    child = start("stubborn")
-    child.stdout.readline()
-    child.terminate()
-    assert {child.stdout.readline().strip() for _ in range(2)} == {"called", "stopping"}
-
-    def ended():  # a repeat in the same breath is the same wish: only a later one counts
-        child.terminate()
-        return child.poll() is not None
-
-    eventually(ended, 10, "the end by a second signal")
-    assert child.returncode == 128 + 15
-    assert "second signal" in child.stderr.read()
 
 
 def test_a_worker_says_how_long_it_keeps_what_and_never_the_password_of_its_store(tmp_path, capsys):

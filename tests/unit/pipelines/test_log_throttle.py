@@ -93,4 +93,4 @@ def test_what_nobody_foresaw_is_shown_with_its_traceback(
 def test_what_is_remembered_is_bounded(throttle: LogThrottle) -> None:
     for n in range(2 * MOST_SUBJECTS):
         throttle.failed(f"stream {n}", "failed")
-    assert len(throttle._troubles) == MOST_SUBJECTS
+    assert throttle.subjects == MOST_SUBJECTS

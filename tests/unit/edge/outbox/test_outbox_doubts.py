@@ -118,7 +118,7 @@ def test_rows_in_doubt_are_bounded_while_a_worker_reads_nothing() -> None:
     desk.go(SECOND)
     cloud = Picky(desk, reads=False)
     cloud.go(600)
-    carried = {seq for seq in range(1, 3 * MOST + 1) if seq in desk.keeper.backfill._doubts.busy_records()}
+    carried = {seq for seq in range(1, 3 * MOST + 1) if seq in desk.keeper.backfill.doubts.busy_records()}
     assert len(carried) <= 2 * MOST
 
 
