@@ -13,8 +13,10 @@ from edge.scheduling.carrying import Carrying
 from edge.scheduling.job import HELD, NONE, OVER, RESERVED, RUNNING, Job
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.near_way import NearWay
+from edge.scheduling.policies import HEDGED
 from edge.scheduling.settings import SchedulerSettings
 from edge.scheduling.stream import Stream
+from edge.scheduling.uncovered import Uncovered
 from edge.scheduling.wake_up import WakeUp
 from pipelines.result import AnsweredBy, ShedReason, Status
 
@@ -35,6 +37,8 @@ class JobTable:
         self._timed: list[Job] = []  # those that may still be due at some time, by `answer_by_us`
         self._left: dict[Key, int] = {}  # answered, with far results still out: when those are forgotten
         self._alone: dict[Key, Job] = {}  # nobody has time for them yet, but near is busy and may have
+        self._hedged = near.exists and settings.policy in HEDGED and settings.hedge != "never"
+        self._uncovered = Uncovered()
         self.out: list[Action] = []
 
     def __iter__(self) -> Iterator[Job]:
@@ -100,6 +104,9 @@ class JobTable:
             hopeful_only=hopeful_only,
         )
         lost = [loser for loser in losers if not loser.far_hoped]
+        for loser in losers:
+            if self._hedged and loser.far_hoped:
+                self._uncovered.add(loser)
         for loser in lost:
             self._forget(loser.key)
             self.out.append(Shed(loser.key, ShedReason.PRIORITY))
@@ -128,6 +135,8 @@ class JobTable:
         if nobody and job.near is NONE and self.reserve(job, now_us):
             job.eager = True  # far ended without an answer and nothing was kept: near may still make it
             return
+        if self._hedged and job.near is NONE and job.far_open:
+            self._uncovered.add(job)
         alone = nobody and job.near is NONE and self._near.busy
         if now_us >= self.carrying.give_up_us(job) or (nobody and not alone):
             self._miss(job, now_us)
@@ -236,6 +245,9 @@ class JobTable:
             for job in alone.values():
                 if job.key in self._jobs:
                     self.settle(job, now_us)
+        if self._uncovered and not self._near.runs:
+            for job in self._uncovered:
+                job.eager = self.reserve(job, now_us) or job.eager
         start = self._near.start_next(self._jobs, now_us)
         if start is not None:
             self.out.append(start)
@@ -252,6 +264,7 @@ class JobTable:
     def _forget(self, key: Key) -> Job | None:
         job = self._jobs.pop(key, None)
         self._left.pop(key, None)
+        self._uncovered.drop(key)
         if job is not None and job in self._timed:
             self._timed.remove(job)
         return job

@@ -11,6 +11,7 @@ from edge.scheduling.fair_share import WEIGHTS, FairShare
 from edge.scheduling.job import NONE, RESERVED, RUNNING, Job
 from edge.scheduling.near_estimate import NearEstimate
 from edge.scheduling.near_lead import NearLead
+from edge.scheduling.near_load import NearLoad
 from edge.scheduling.near_timeline import Key, NearTimeline
 from edge.scheduling.settings import SmallNear
 from pipelines.result import PRIORITIES, AnsweredBy, Priority, ShedReason, Status
@@ -19,7 +20,6 @@ RUNS_KEPT = 32
 TRIAL_US = 2_000_000
 CANCEL_US = 3_000
 """A run that is stopped goes on so long at most."""
-SHORT_SPAN_US = 1_000_000
 LONGEST_TRIAL_US = 32_000_000
 """While the smaller input answers, the full one is tried so often, after every failure half as often."""
 
@@ -50,7 +50,7 @@ class NearWay:
         self._started_us = 0
         self._asked: dict[str, tuple[Key, int]] = {}  # the frame offered last and since when
         self._ended: deque[tuple[int, int]] = deque(maxlen=RUNS_KEPT)  # (when, rank) of whole runs
-        self._short_us: int | None = None  # when it last had no time for a frame
+        self._load = NearLoad()
 
     def reserve(self, job: Job, *, latest_end_us: int, ready_us: int, now_us: int) -> bool:
         """Keep near time for `job` that ends by `latest_end_us`; False if there is none. If near is idle the run
@@ -91,7 +91,7 @@ class NearWay:
                     job.key, guard_us=latest_end_us - now_us, latest_end_us=latest_end_us, now_us=now_us
                 )
         if slot is None:
-            self._short_us = now_us
+            self._load.found_short(now_us)
         job.near = NONE if slot is None else RESERVED
         job.near_small = small and slot is not None
         return slot is not None
@@ -136,6 +136,7 @@ class NearWay:
         first = self._asked.get(job.key[0])
         if first is None or first[0] != job.key:
             self._asked[job.key[0]] = (job.key, now_us)
+            self._load.asked(now_us)
 
     def why_shed(self, job: Job) -> ShedReason | None:
         """Why `job` gets no answer although near works: while it waited near ran other frames. None if it is
@@ -215,7 +216,11 @@ class NearWay:
 
     def short(self, now_us: int) -> bool:
         """Whether it lately had no time for a frame: then none of its time should pass unused."""
-        return self._short_us is not None and now_us - self._short_us < SHORT_SPAN_US
+        return self._load.short(now_us)
+
+    @property
+    def runs(self) -> bool:
+        return self._running is not None
 
     @property
     def busy(self) -> bool:
@@ -251,7 +256,7 @@ class NearWay:
 
     def _choose(self, first: Key, jobs: Mapping[Key, Job], now_us: int) -> Key | None:
         """The first frame that should not wait for its slot. While a picture is encoded the core is the encoder's."""
-        if jobs[first].eager:
+        if jobs[first].eager or self._load.full(self.estimate.p50_us, now_us):
             return first
         for slot in self.timeline:
             key, early_us = slot.key, slot.early_us
