@@ -78,6 +78,10 @@ class SchedulerConfig(Block):
         0.6, description="policy confidence: far is asked when near's least sure box scores below this"
     )
     weights: WeightsConfig = WeightsConfig()
+    real_time: bool = Field(
+        True,
+        description="where the system permits it, threads that pass answers on run before all other programs",
+    )
 
     @field_validator("ladder")
     @classmethod
