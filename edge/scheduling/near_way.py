@@ -161,7 +161,9 @@ class NearWay:
             self.share.charge(job.key[0], run_us, now_us)
             self._tried(job, good=status is Status.OK, now_us=now_us)
         if status is None and job is not None and job.given is AnsweredBy.FAR:
-            (self.small_lead if job.near_small else self.lead).not_needed()
+            lead = self.small_lead if job.near_small else self.lead
+            took_us = now_us - self._started_us - CANCEL_US
+            lead.not_needed(took_us, frame_us=job.deadline_us - job.captured_us)
         if status is not Status.OK:
             return  # a run given up was counted when it was
         if job is not None:
@@ -250,13 +252,19 @@ class NearWay:
         return now_us + guard_us > job.answer_by_us or not others
 
     def _choose(self, first: Key, jobs: Mapping[Key, Job], now_us: int) -> Key | None:
-        """The first frame that should not wait for its slot. While a picture is encoded the core is the encoder's."""
+        """The first frame that should not wait for its slot. While a picture is encoded the core is the encoder's.
+
+        A near that is promised to no other frame has nothing to wait for but far: where that is not sure to come, a run
+        that waits is hardly ever saved, and a pause of the machine while it is on makes the answer late.
+        """
         if jobs[first].eager:
             return first
+        alone = len(self.timeline) == 1
         for slot in self.timeline:
             key, early_us = slot.key, slot.early_us
             job = jobs[key]
-            if not job.eager and (early_us is None or early_us > now_us or job.encoding):
+            waits = early_us is None or (early_us > now_us and not (alone and not job.far_sure))
+            if not job.eager and (waits or job.encoding):
                 continue
             guard_us = self._estimate(small=job.near_small).guard_us
             if self.timeline.fits_before_others(key, guard_us=guard_us, now_us=now_us):
