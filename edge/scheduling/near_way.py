@@ -57,8 +57,8 @@ class NearWay:
         starts so early that its tail, too, ends by `ready_us`.
 
         An idle near also takes a frame that only its median run would make, and any frame while its median
-        makes none: a run that may be late beats no answer, and without runs the guard would never learn that
-        near is quick again.
+        makes none from the moment it was offered: a run that may be late beats no answer, and without runs the guard
+        would never learn that near is quick again. So of frames offered for the first time it refuses none.
         """
         if not self.exists:
             return False
@@ -86,7 +86,9 @@ class NearWay:
         if slot is None and idle and now_us < latest_end_us:
             p50_us = self.estimate.p50_us
             small = False
-            if now_us + p50_us <= latest_end_us or p50_us > latest_end_us - job.captured_us:
+            asked_key, asked_us = self._asked.get(job.key[0], (job.key, now_us))
+            offered_us = asked_us if asked_key == job.key else job.captured_us
+            if now_us + p50_us <= latest_end_us or p50_us > latest_end_us - offered_us:
                 slot = self.timeline.reserve(
                     job.key, guard_us=latest_end_us - now_us, latest_end_us=latest_end_us, now_us=now_us
                 )
