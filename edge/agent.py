@@ -23,6 +23,7 @@ from edge.far.labels import FarLabels
 from edge.links.base import Link
 from edge.outbox.oldest import oldest_age_us
 from edge.outbox.stats import OutboxStats
+from edge.precedence import precede
 from edge.telemetry import readiness
 from edge.telemetry.facts import facts_of
 from edge.telemetry.promises import broken_promises
@@ -57,6 +58,7 @@ class Agent:
         self._config = config
         self._software = software
         self._kept = True
+        self._ahead: list[str] = []  # threads that run before other programs
         self._stage = "it is starting"
         self._started_unix_us = time.time_ns() // 1000
         self._outbox_before = OutboxStats()
@@ -109,6 +111,9 @@ class Agent:
                 label_space(self._config), deliver=partial(self.dispatcher.link_event, link.name)
             )
             link.start(self._hello(), labels.heard)
+        if self._config.scheduler.real_time:
+            links = [f"link-{link.name}" for link in self._links]
+            self._ahead = precede(("dispatcher", "outbox-writer", *links))
         self._stage = ""
         ready()
         self._streams.start()
@@ -231,6 +236,7 @@ class Agent:
             },
             "archive": None if self._archive is None else self._archive.counts._asdict(),
             "source_errors": self._streams.errors,
+            "real_time": self._ahead,
         }
 
     @property

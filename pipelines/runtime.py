@@ -6,6 +6,7 @@ one busy Python thread from holding the interpreter 5 ms at a time while a deadl
 """
 
 import ctypes
+import gc
 import sys
 import time
 
@@ -27,3 +28,11 @@ def tune() -> bool:
     except (OSError, AttributeError):
         return False
     return bool(mallopt(_M_MMAP_THRESHOLD, 64 << 20) and mallopt(_M_TRIM_THRESHOLD, 256 << 20))
+
+
+def settle() -> None:
+    """Once everything is loaded: what is there now is never looked through again for garbage. A full collection over the
+    objects of all libraries holds the interpreter for 30 to 140 ms (measured: 70,000 of them), in which no answer goes
+    out; over what came since it takes microseconds."""
+    gc.collect()
+    gc.freeze()

@@ -19,7 +19,8 @@ class HedgeConfig(Block):
 
     start: Literal["late", "immediate", "never"] = Field(
         "late",
-        description="late: just early enough for its slowest runs; immediate: with the offload; never: no hedge",
+        description="late: early enough for its slowest runs, sooner where far is doubtful; "
+        "immediate: with the offload; never: no hedge",
     )
     margin: Duration = Field(
         duration("4ms"), description="how long before the deadline an answer must be out"
@@ -78,6 +79,10 @@ class SchedulerConfig(Block):
         0.6, description="policy confidence: far is asked when near's least sure box scores below this"
     )
     weights: WeightsConfig = WeightsConfig()
+    real_time: bool = Field(
+        True,
+        description="where the system permits it, threads that pass answers on run before all other programs",
+    )
 
     @field_validator("ladder")
     @classmethod

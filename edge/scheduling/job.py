@@ -11,6 +11,8 @@ from pipelines.result import AnsweredBy, Priority, Status
 GIVE_UP_BEFORE_US = 1_000
 FORGET_US = 2_000_000
 """So long after it was sent the far result of an answered frame is still waited for."""
+SURE_P = 0.99
+"""From this chance of a far answer in time on, a near run that waits is most likely saved."""
 
 
 class Near(Enum):
@@ -106,6 +108,14 @@ class Job:
         """Whether a far answer is worth holding a near one back for."""
         for flight in self.flights.values():  # noqa: SIM110 - as a generator it takes three times as long
             if not flight.hopeless:
+                return True
+        return False
+
+    @property
+    def far_sure(self) -> bool:
+        """Whether far is next to certain to answer in time: none of its link's last frames would have failed."""
+        for flight in self.flights.values():  # noqa: SIM110 - as above
+            if flight.p >= SURE_P and not flight.hopeless:
                 return True
         return False
 

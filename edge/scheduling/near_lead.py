@@ -34,11 +34,15 @@ class NearLead:
             self._runs = min(RUNS, self._runs + 1)
             self._add(took_us if whole else int(took_us * STOPPED))
 
-    def not_needed(self) -> None:
-        """Far answered while a run was on. How long it would have taken stays unknown, but where far answers so often
-        less hangs on it: it counts as a run, so that a link that is always in time ends the caution of the start."""
+    def not_needed(self, took_us: int, *, frame_us: int) -> None:
+        """Far answered while a run was on, for `took_us` by then. How long it would have taken stays unknown, but where far
+        answers so often less hangs on it: it counts as a run, so that a link that is always in time ends the caution of
+        the start. One that was on for longer than any before tells of a near that became slow while far answered."""
         self._runs = min(RUNS, self._runs + 1)
-        self._reckon()
+        if (self._took.quantile(1.0) or 0) < took_us < frame_us:
+            self._add(took_us)
+        else:
+            self._reckon()
 
     @property
     def lead_us(self) -> int:

@@ -35,6 +35,9 @@ class NearTimeline:
         """In order of time, for a look that changes nothing."""
         return iter(self._slots)
 
+    def __len__(self) -> int:
+        return len(self._slots)
+
     @property
     def slots(self) -> tuple[Slot, ...]:
         """In order of time."""

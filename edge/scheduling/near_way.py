@@ -57,8 +57,8 @@ class NearWay:
         starts so early that its tail, too, ends by `ready_us`.
 
         An idle near also takes a frame that only its median run would make, and any frame while its median
-        makes none: a run that may be late beats no answer, and without runs the guard would never learn that
-        near is quick again.
+        makes none from the moment it was offered: a run that may be late beats no answer, and without runs the guard
+        would never learn that near is quick again. So of frames offered for the first time it refuses none.
         """
         if not self.exists:
             return False
@@ -86,7 +86,9 @@ class NearWay:
         if slot is None and idle and now_us < latest_end_us:
             p50_us = self.estimate.p50_us
             small = False
-            if now_us + p50_us <= latest_end_us or p50_us > latest_end_us - job.captured_us:
+            asked_key, asked_us = self._asked.get(job.key[0], (job.key, now_us))
+            offered_us = asked_us if asked_key == job.key else job.captured_us
+            if now_us + p50_us <= latest_end_us or p50_us > latest_end_us - offered_us:
                 slot = self.timeline.reserve(
                     job.key, guard_us=latest_end_us - now_us, latest_end_us=latest_end_us, now_us=now_us
                 )
@@ -162,7 +164,9 @@ class NearWay:
             self.share.charge(job.key[0], run_us, now_us)
             self._tried(job, good=status is Status.OK, now_us=now_us)
         if status is None and job is not None and job.given is AnsweredBy.FAR:
-            (self.small_lead if job.near_small else self.lead).not_needed()
+            lead = self.small_lead if job.near_small else self.lead
+            took_us = now_us - self._started_us - CANCEL_US
+            lead.not_needed(took_us, frame_us=job.deadline_us - job.captured_us)
         if status is not Status.OK:
             return  # a run given up was counted when it was
         if job is not None:
@@ -255,13 +259,19 @@ class NearWay:
         return now_us + guard_us > job.answer_by_us or not others
 
     def _choose(self, first: Key, jobs: Mapping[Key, Job], now_us: int) -> Key | None:
-        """The first frame that should not wait for its slot. While a picture is encoded the core is the encoder's."""
+        """The first frame that should not wait for its slot. While a picture is encoded the core is the encoder's.
+
+        A near that is promised to no other frame has nothing to wait for but far: where that is not sure to come, a run
+        that waits is hardly ever saved, and a pause of the machine while it is on makes the answer late.
+        """
         if jobs[first].eager or self._load.full(self.estimate.p50_us, now_us):
             return first
+        alone = len(self.timeline) == 1
         for slot in self.timeline:
             key, early_us = slot.key, slot.early_us
             job = jobs[key]
-            if not job.eager and (early_us is None or early_us > now_us or job.encoding):
+            waits = early_us is None or (early_us > now_us and not (alone and not job.far_sure))
+            if not job.eager and (waits or job.encoding):
                 continue
             guard_us = self._estimate(small=job.near_small).guard_us
             if self.timeline.fits_before_others(key, guard_us=guard_us, now_us=now_us):

@@ -83,6 +83,7 @@ def command(
             bounded.unless_stopped(stop, running.start)
         except bounded.StoppedError:  # before it served anybody
             process.leave(process.DONE)
+        runtime.settle()
         addresses = {} if http is None else {"http": http}
         process.ready(**running.ready_fields(), **addresses)
         stop.wait()

@@ -65,6 +65,7 @@ def command(
         except Cancelled:  # stopped before it began: nothing was captured
             return
         page.shows(agent)
+        runtime.settle()
         agent.start(
             ready=lambda: process.ready(
                 agent=agent.identity.agent,

@@ -48,3 +48,18 @@ def test_a_tail_that_is_over_is_forgotten():
 @given(st.lists(st.integers(1, FRAME_US - 1), min_size=1, max_size=100))
 def test_whatever_was_seen_the_next_run_may_be_as_long_as_any_of_it(runs_us: list[int]):
     assert taught(*runs_us).lead_us >= max(runs_us)
+
+
+def test_a_run_far_made_needless_still_says_that_near_takes_so_long():
+    lead = taught(*[10_000] * 200)
+    for _ in range(10):
+        lead.not_needed(9_000, frame_us=FRAME_US)
+    assert lead.lead_us <= 10_500
+    lead.not_needed(30_000, frame_us=FRAME_US)
+    assert lead.lead_us > 30_000
+
+
+def test_a_needless_run_longer_than_a_frame_has_time_says_nothing():
+    lead = taught(*[10_000] * 200)
+    lead.not_needed(FRAME_US, frame_us=FRAME_US)
+    assert lead.lead_us <= 10_500

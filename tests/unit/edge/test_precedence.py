@@ -1,0 +1,90 @@
+"""Who waits for whom on a busy core: threads that hand answers on wait for nobody, where that is permitted."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from edge.agent import Agent
+from edge.config.pipeline import load_pipeline
+from edge.precedence import PRIORITY, precede
+
+PIPELINE = """\
+version: 1
+agent: gateway
+state_dir: {root}/gateway
+streams:
+  clip: {{source: {{kind: file, path: {root}/clip.avi}}}}
+near: {{detector: {{kind: synthetic, delay: 1ms}}}}
+links: {{cable: {{url: "zmq://127.0.0.1:1"}}}}
+{more}
+"""
+HANDS_ON = ["dispatcher", "link-cable", "outbox-writer"]
+
+
+@contextmanager
+def thread(name: str) -> Iterator[threading.Thread]:
+    over = threading.Event()
+    made = threading.Thread(target=over.wait, name=name)
+    made.start()
+    try:
+        yield made
+    finally:
+        over.set()
+        made.join()
+
+
+def policy(of: threading.Thread) -> int:
+    assert of.native_id is not None
+    return os.sched_getscheduler(of.native_id) & ~os.SCHED_RESET_ON_FORK
+
+
+def permitted() -> bool:
+    with thread("asks") as asks:
+        return precede(["asks"]) == [asks.name]
+
+
+def test_only_the_threads_that_were_named_go_first_and_at_the_lowest_priority() -> None:
+    if not permitted():
+        pytest.skip("needs CAP_SYS_NICE or an rtprio limit")
+    with thread("first") as first, thread("other") as other:
+        assert precede(["first", "nobody"]) == ["first"]
+        assert policy(first) == os.SCHED_RR
+        assert os.sched_getparam(first.native_id or 0).sched_priority == PRIORITY
+        assert policy(other) == os.SCHED_OTHER
+    assert policy(threading.current_thread()) == os.SCHED_OTHER
+
+
+def test_where_it_is_not_permitted_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError("Operation not permitted")
+
+    monkeypatch.setattr(os, "sched_setscheduler", refused)
+    with thread("first") as first:
+        assert precede(["first"]) == []
+        assert policy(first) == os.SCHED_OTHER
+
+
+@pytest.mark.parametrize(("more", "ahead"), [("", HANDS_ON), ("scheduler: {real_time: false}", [])])
+def test_an_agent_puts_first_what_hands_on_and_nothing_that_computes_unless_told_not_to(
+    tmp_path: Path, more: str, ahead: list[str]
+) -> None:
+    if not permitted():
+        pytest.skip("needs CAP_SYS_NICE or an rtprio limit")
+    writer = cv2.VideoWriter(f"{tmp_path}/clip.avi", cv2.VideoWriter.fourcc(*"MJPG"), 10, (64, 48))
+    writer.write(np.zeros((48, 64, 3), np.uint8))
+    writer.release()
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE.format(root=tmp_path, more=more))
+    agent = Agent(load_pipeline(tmp_path / "pipeline.yaml"))
+    agent.start()
+    try:
+        first = sorted(t.name for t in threading.enumerate() if policy(t) == os.SCHED_RR)
+        assert first == ahead
+        assert agent.summary()["real_time"] == ahead
+    finally:
+        agent.close()
