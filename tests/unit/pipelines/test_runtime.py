@@ -16,7 +16,7 @@ def unfrozen() -> Iterator[None]:
 
 @pytest.mark.usefixtures("unfrozen")
 def test_what_was_there_is_left_out_of_every_later_collection_and_what_comes_after_is_not():
-    loaded = [[] for _ in range(1000)]
+    loaded: list[list[object]] = [[] for _ in range(1000)]
     runtime.settle()
     assert gc.get_freeze_count() > len(loaded)
     assert len(gc.get_objects()) < len(loaded)
