@@ -162,6 +162,13 @@ class Breaker:
         self._vanished = False
         return self.reason
 
+    def quiet(self, now_us: int) -> bool:
+        """Whether nothing can be due by now, as far as was found out already: the link is in budget, no ping is due and
+        none is late."""
+        if not self.in_budget or self.pings.missed or not self._next_known:
+            return False
+        return self._next_us is not None and now_us < self._next_us
+
     def next_us(self) -> int | None:
         """When `ping_due` or `check` has to be asked again."""
         if not self._next_known:

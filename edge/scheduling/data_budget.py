@@ -61,6 +61,8 @@ class DataBudget:
     def __init__(self, *, bytes_per_hour: int | None = None, bytes_per_day: int | None = None) -> None:
         limits = ((bytes_per_hour, HOUR_US), (bytes_per_day, DAY_US))
         self._buckets = [TokenBucket(size, span_us) for size, span_us in limits if size is not None]
+        self.limited = bool(self._buckets)
+        """Whether there is any limit: then pings may have to be spaced."""
         self.spent_bytes = 0
 
     def spend(self, size_bytes: int, now_us: int) -> None:

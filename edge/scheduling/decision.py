@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
+from edge.scheduling.chances import Chances
 from edge.scheduling.far_way import FarWay
 from edge.scheduling.forecast import Forecast
 from edge.scheduling.job import RESERVED, Job
@@ -18,14 +19,8 @@ from edge.scheduling.settings import SchedulerSettings
 
 AS_GOOD = 0.01
 """Links whose best values are this close are equally good; then the earlier completion counts."""
-NEVER_US = 1 << 62
 METERED_WORTH = 0.05
 """How much more accuracy a link that costs money has to be worth than one that does not."""
-
-
-Chance = tuple[float, int, int, int, float, float]
-"""A rung for one frame, whatever the link: the most it can be worth, rung, bytes, µs that remain once encoded, gain
-in accuracy, price of its bytes."""
 
 
 class Option(NamedTuple):
@@ -54,12 +49,11 @@ class Decision:
         self._free_first = sorted(ways.values(), key=lambda way: way.metered)
         self._value = POLICIES[settings.policy]
         self._timed = settings.policy in HEDGED
+        self._by_deadline = settings.policy == "deadline"
         self._ignores_band = settings.policy in IGNORES_BAND
-        accuracies = [rung.accuracy for rung in settings.ladder]
-        self._accuracies = accuracies
-        self._best_first = sorted(range(len(accuracies)), key=lambda i: -accuracies[i])
+        self._accuracies = [rung.accuracy for rung in settings.ladder]
         self._turn = 0
-        self._chances: Sequence[Chance] = ()  # of the last frame
+        self._chances: Chances | None = None  # of the last frame
         self._looked: list[tuple[Forecast, int]] = []  # at which links, and how much each had room for
 
     def usable(self, way: FarWay) -> bool:
@@ -76,7 +70,14 @@ class Decision:
         found: list[Found] = []
         floor = 0.0
         self._looked.clear()
-        self._chances = chances = self._take_chances(job, fallback, now_us)
+        chances = self._chances = Chances(
+            job,
+            accuracies=self._accuracies,
+            fallback=fallback,
+            byte_price=self._settings.byte_price,
+            timed=self._timed,
+            now_us=now_us,
+        )
         pays = False
         for way in self._free_first:
             if not (self._timed and way.breaker.alive) and not self.usable(way):
@@ -151,10 +152,11 @@ class Decision:
         """Whether the last frame, for which `best` found no option, had none because none was likely to be back in
         time."""
         min_p = self._settings.min_p
+        rungs = () if self._chances is None else self._chances.rungs
         return any(
             size_bytes <= room_bytes and forecast.p_on_time(size_bytes, remaining_us) < min_p
             for forecast, room_bytes in self._looked
-            for _, _, size_bytes, remaining_us, _, _ in self._chances
+            for _, _, size_bytes, remaining_us, _, _ in rungs
         )
 
     # -- inside -------------------------------------------------------------------------------------------
@@ -163,78 +165,74 @@ class Decision:
     def _any_in_budget(self) -> bool:
         return any(way.breaker.connected and way.breaker.in_budget for way in self._ways.values())
 
-    def _take_chances(self, job: Job, fallback: float, now_us: int) -> list[Chance]:
-        """What is the same on every link: the rungs that may be worth it, the one that may be worth most first."""
-        time_us = job.answer_by_us - now_us
-        byte_price = self._settings.byte_price / 1000
-        accuracies, timed = self._accuracies, self._timed
-        sizes_bytes, encodes_us = job.cost.sizes_bytes, job.cost.encodes_us
-        chances = []
-        for rung in self._best_first:
-            size_bytes = sizes_bytes[rung]
-            gain = accuracies[rung] - fallback
-            price = byte_price * size_bytes
-            # No policy that weighs time values a rung above this: most rungs need no closer look.
-            most = gain - price if timed else inf
-            if most > 0:
-                chances.append((most, rung, size_bytes, time_us - encodes_us[rung], gain, price))
-        if timed:
-            chances.sort(reverse=True)
-        return chances
-
     def _on(
-        self, way: FarWay, job: Job, chances: Sequence[Chance], *, fallback: float, floor: float, now_us: int
+        self, way: FarWay, job: Job, chances: Chances, *, fallback: float, floor: float, now_us: int
     ) -> Found | None:
-        """The best rung on one link, if it is worth more than `floor`."""
+        """The best rung on one link, if it is worth more than `floor`.
+
+        Larger and with less time is no likelier to be in time. So the lowest rung bounds the others from above, and each
+        one looked at bounds those it asks more than: most rungs need no closer look.
+        """
         stream = job.key[0]
         way.share.asked(stream, job.priority, now_us)
-        if way.yields(stream, now_us):
+        rungs = chances.rungs
+        if not rungs or rungs[0][0] <= floor or way.yields(stream, now_us):
             return None
         room_bytes = way.room_bytes(job.priority, now_us)
-        others = bool(way.flights)
-        forecast: Forecast | None = None
-        timed = self._timed
-        best: tuple[int, float, int, Forecast] | None = None
+        if room_bytes < chances.least_bytes:
+            if way.flights:
+                way.found_short(now_us)
+            return None
+        forecast = way.forecast(now_us)
+        self._looked.append((forecast, room_bytes))
+        timed, least_p = self._timed, self._settings.min_p
+        low_bytes, low_us = chances.low_bytes, chances.low_us
+        high_p = seen_p = forecast.p_on_time(low_bytes, low_us)
+        seen_bytes: int = low_bytes
+        seen_us: float = low_us
+        load_price = self._settings.load_price * way.link.queued
+        best: tuple[int, float, int] | None = None
         best_value = floor
-        crowded = False
-        low_p, low_bytes, low_us = 1.0, 0, NEVER_US
-        last_p, last_bytes, last_us = 1.0, 0, NEVER_US
-        for most, rung, size_bytes, remaining_us, gain, price in chances:
+        looked = tight = 0
+        for most, rung, size_bytes, remaining_us, gain, price in rungs:
             if most <= best_value:
                 break
+            looked += 1
             if size_bytes > room_bytes:
-                crowded = crowded or others
+                tight += 1
                 continue
-            if forecast is None:
-                forecast = way.forecast(now_us)
-                self._looked.append((forecast, room_bytes))
-                low_bytes = job.cost.sizes_bytes[job.cost.lowest]
-                low_us = job.answer_by_us - now_us - job.cost.encodes_us[job.cost.lowest]
-                low_p = forecast.p_on_time(low_bytes, low_us)
-            if timed:
-                # Larger and with less time than another is no likelier: most rungs need no closer look than this.
-                p = low_p if size_bytes >= low_bytes and remaining_us <= low_us else 1.0
-                if last_p < p and size_bytes >= last_bytes and remaining_us <= last_us:
-                    p = last_p
-                if p * gain - price <= best_value:
-                    if others and not crowded:
-                        crowded = p == 0.0 or not forecast.possible(size_bytes, remaining_us)
-                    continue
-            p = forecast.p_on_time(size_bytes, remaining_us)
-            if timed:
-                last_p, last_bytes, last_us = p, size_bytes, remaining_us
-                if p * gain - price <= best_value:
-                    crowded = crowded or (others and p == 0.0)
-                    continue
-            value = self._worth(way, job, rung, p, fallback, near_waits=job.near is RESERVED)
+            p = high_p if size_bytes >= low_bytes and remaining_us <= low_us else 1.0
+            if size_bytes <= seen_bytes and remaining_us >= seen_us:
+                sure = p == seen_p  # no less likely than one looked at, and no likelier
+            else:
+                sure = False
+                if seen_p < p and size_bytes >= seen_bytes and remaining_us <= seen_us:
+                    p = seen_p
+            if timed and (p < least_p or p * gain - price <= best_value):
+                continue
+            if not sure:
+                p = seen_p = forecast.p_on_time(size_bytes, remaining_us)
+                seen_bytes, seen_us = size_bytes, remaining_us
+            if not self._by_deadline:
+                value = self._worth(way, job, rung, p, fallback, near_waits=job.near is RESERVED)
+            elif p >= least_p:
+                value = p * gain - (price + load_price)
+            else:
+                continue
             if value > best_value:
-                best, best_value = (rung, p, size_bytes, forecast), value
-        if crowded:
+                best, best_value = (rung, p, size_bytes), value
+        if way.flights and (tight or (timed and self._hopeless(forecast, chances, looked))):
             way.found_short(now_us)
         if best is None:
             return None
-        rung, p, size_bytes, forecast = best
+        rung, p, size_bytes = best
         return Option(way.name, rung, best_value, p, size_bytes), forecast
+
+    def _hopeless(self, forecast: Forecast, chances: Chances, looked: int) -> bool:
+        """Whether one of the first `looked` rungs could not be back in time."""
+        if forecast.possible(chances.most_bytes, chances.least_us):
+            return False  # not even what asks most of the link
+        return any(not forecast.possible(chance[2], chance[3]) for chance in chances.rungs[:looked])
 
     def _worth(
         self, way: FarWay, job: Job, rung: int, p: float, fallback: float, *, near_waits: bool

@@ -1,8 +1,9 @@
 """What the link would do to a frame sent now, by what it did to those before and to those still out.
 
-    t(i) = round trip + extra(i) + stretch(i) · (bytes still crossing + size) / bandwidth + worker(i)
+    t(i) = round trip + fixed(i) + stretch(i) · crossing + what is left of stretch(i) · out
     p(on time) = share of the recent past i, weighted by recency, whose t(i) is within what remains
 
+`crossing`: of the bytes that wait before the frame and of itself, by the bandwidth; `out`: of those sent and not answered.
 A past in which those still out would long be back speaks of another link than this one: it does not count. So p
 falls while an answer is late, and a stalled link has p = 0.
 """
@@ -33,193 +34,131 @@ class Nominal(NamedTuple):
         return self.rtt_us + self.ahead_us + self.crossing_us
 
 
-class Residual(NamedTuple):
-    """How one frame differed from its nominal: `extra_us` more until its head was there and back, its body
-    `stretch` times as long, `worker_us` at the worker. `weight`: how much it counts."""
-
-    extra_us: float
-    stretch: float
-    worker_us: int
-    weight: float = 1.0
-
-
 class Unanswered(NamedTuple):
-    """A frame or a ping (`size_bytes` 0) that is out, and of which nothing that came back says that it crossed."""
+    """A frame that is out, and of which nothing that came back says that it crossed."""
 
     sent_us: int
     size_bytes: int
     nominal: Nominal
 
 
-Columns = tuple[Sequence[float], Sequence[float], Sequence[int], Sequence[float]]
-"""`Residual`s, field by field: a forecast looks at dozens of them."""
-
-
 class Past:
-    """What recent frames say of a link, newest last, and what none of it is below or above."""
-
-    __slots__ = ("columns", "least", "most", "weight")
-
-    def __init__(self, columns: Columns) -> None:
-        self.columns = columns
-        extra_us, stretch, worker_us, weights = columns
-        self.weight: float = sum(weights)
-        self.least = min(extra_us), min(stretch), min(worker_us)
-        self.most = max(extra_us), max(stretch), max(worker_us)
-
-
-class Outlook:
-    """The link with what is out on it: all that stays as it is until something is heard, sent or measured, however
-    often it is asked meanwhile. `unanswered`: oldest first. Lists are made when first needed, in the order of the past."""
+    """The states a link was in lately, newest last, field by field: a frame took `fixed_us` more than a round trip, which
+    is what the worker took and what its head was slower by, and its body `stretch` times as long as by the bandwidth.
+    `weights`: how much each counts. Nothing of it changes, and no state is below `least_…` or above `most_…`."""
 
     __slots__ = (
-        "_least_refuted_us",
-        "_refuted_us",
-        "bytes_per_us",
-        "least",
-        "most",
-        "out_stretched_us",
-        "out_us",
-        "past",
-        "plain_us",
-        "rtt_us",
-        "slopes",
-        "unanswered",
+        "fixed_us",
+        "least_fixed_us",
+        "least_stretch",
+        "most_fixed_us",
+        "most_stretch",
+        "stretch",
+        "weight",
+        "weights",
     )
 
-    def __init__(
-        self, past: Past, *, rtt_us: float, bytes_per_us: float, unanswered: Sequence[Unanswered]
-    ) -> None:
-        self.past = past
-        self.rtt_us = rtt_us
-        self.bytes_per_us = bytes_per_us
-        self.unanswered = unanswered
-        self.out_us = 0.0
-        if unanswered:
-            sizes_us = sum([u.size_bytes for u in unanswered]) / bytes_per_us
-            self.out_us = unanswered[0].nominal.ahead_us + sizes_us
-        self.least = self._state(past.least)
-        self.most = self._state(past.most)
-        self.plain_us: Sequence[float] = ()  # of each state, on an empty link
-        self.out_stretched_us: Sequence[float] = ()  # until what is out has crossed, from when it was sent
-        self.slopes: Sequence[float] = ()  # µs a byte
-        self._least_refuted_us: float | None = None
-        self._refuted_us: Sequence[float] = ()
-
-    def take_states(self) -> None:
-        """Fill `plain_us`, `out_stretched_us` and `slopes`."""
-        rtt_us, bytes_per_us, out_us = self.rtt_us, self.bytes_per_us, self.out_us
-        extra_us, stretch, worker_us, _ = self.past.columns
-        self.plain_us = [rtt_us + e + w for e, w in zip(extra_us, worker_us)]  # noqa: B905 - of one length
-        self.slopes = [s / bytes_per_us for s in stretch]
-        self.out_stretched_us = [s * out_us for s in stretch]
-
-    def unrefuted(self, now_us: int) -> Sequence[bool] | None:
-        """Which states hold: in none of them would something that is out be long back. None = all do."""
-        if self._least_refuted_us is None:
-            extra_us, stretch, worker_us = self.past.least
-            self._least_refuted_us = min(self._refuted([extra_us], [stretch], [worker_us]))
-        if now_us < self._least_refuted_us:
-            return None
-        if not self._refuted_us:
-            self._refuted_us = self._refuted(*self.past.columns[:3])
-        return [refuted_us > now_us for refuted_us in self._refuted_us]
-
-    def _refuted(
-        self, extra_us: Sequence[float], stretch: Sequence[float], worker_us: Sequence[int]
-    ) -> list[float]:
-        """From when on each state is refuted, by whatever refutes it first."""
-        soonest_us: list[float] = []
-        for sent_us, size_bytes, (trip_us, ahead_us, crossing_us) in self.unanswered:
-            there_us, lane_us, counts = sent_us + trip_us, ahead_us + crossing_us, 1 if size_bytes else 0
-            from_us = [
-                there_us + e + s * lane_us + counts * w + REFUTED_AFTER_US
-                for e, s, w in zip(extra_us, stretch, worker_us)  # noqa: B905 - of one length
-            ]
-            soonest_us = [*map(min, soonest_us, from_us)] if soonest_us else from_us
-        return soonest_us
-
-    def _state(self, state: tuple[float, float, int]) -> tuple[float, float, float, float]:
-        """What an extreme of the past says: on the empty link, of what is out, per waiting µs, per byte."""
-        extra_us, stretch, worker_us = state
-        plain_us = self.rtt_us + extra_us + worker_us
-        return plain_us, stretch * self.out_us, stretch, stretch / self.bytes_per_us
+    def __init__(self, fixed_us: Sequence[float], stretch: Sequence[float], weights: Sequence[float]) -> None:
+        self.fixed_us = fixed_us
+        self.stretch = stretch
+        self.weights = weights
+        self.weight = sum(weights)
+        self.least_fixed_us = min(fixed_us)
+        self.most_fixed_us = max(fixed_us)
+        self.least_stretch = min(stretch)
+        self.most_stretch = max(stretch)
 
 
 class Forecast:
-    """The link at one moment, asked about frames of several sizes. `waiting_bytes` go before such a frame.
+    """The link at one moment, asked about frames of several sizes. `unanswered`: what is out, oldest first;
+    `waiting_bytes` go before such a frame.
 
-    Sums are taken in the order of the past and bounds only where they leave no doubt: what is said is the same
-    however it was found.
+    Nothing is laid out state by state: what all have in common is taken off what remains, so that a question is one look
+    at the past. Most need none: where the least or the most of all leave no doubt, the answer is the same.
     """
 
     __slots__ = (
+        "_ahead_us",
         "_base_us",
-        "_kept",
-        "_least_slope",
-        "_least_us",
-        "_most_slope",
-        "_most_us",
-        "_outlook",
+        "_bytes_per_us",
+        "_fixed_us",
+        "_most_out_us",
+        "_out_us",
+        "_past",
         "_since_us",
-        "_slopes",
-        "_waiting_us",
+        "_stretch",
         "_weight",
         "_weights",
     )
 
-    def __init__(self, outlook: Outlook, *, waiting_bytes: int, now_us: int) -> None:
-        self._outlook = outlook
-        self._weights: Sequence[float] = outlook.past.columns[3]
-        self._weight = outlook.past.weight
-        self._waiting_us = waiting_us = waiting_bytes / outlook.bytes_per_us
-        self._kept: Sequence[bool] | None = None
-        since_us = 0
-        if outlook.unanswered:
-            since_us = now_us - outlook.unanswered[0].sent_us
+    def __init__(
+        self,
+        past: Past,
+        *,
+        rtt_us: float,
+        bytes_per_us: float,
+        unanswered: Sequence[Unanswered] = (),
+        waiting_bytes: int = 0,
+        now_us: int,
+    ) -> None:
+        self._past = past
+        self._fixed_us, self._stretch, self._weights = past.fixed_us, past.stretch, past.weights
+        self._weight = past.weight
+        self._base_us = rtt_us
+        self._bytes_per_us = bytes_per_us
+        self._ahead_us = waiting_bytes / bytes_per_us
+        self._most_out_us = 0.0
+        # Where in some states what is out has crossed and in some it has not, those have to be told apart.
+        self._out_us = self._since_us = 0.0
+        if unanswered:
+            first = unanswered[0]
+            since_us = now_us - first.sent_us
+            out_us = first.nominal.ahead_us + sum([out.size_bytes for out in unanswered]) / bytes_per_us
+            if past.least_stretch * out_us >= since_us:
+                self._base_us -= since_us
+                self._ahead_us += out_us
+            elif past.most_stretch * out_us > since_us:
+                self._out_us, self._since_us = out_us, since_us
+                self._most_out_us = past.most_stretch * out_us - since_us
             if since_us > REFUTED_AFTER_US:
-                self._kept = kept = outlook.unrefuted(now_us)
-                if kept is not None:
-                    self._weights = list(compress(self._weights, kept))
-                    self._weight = sum(self._weights)
-        self._since_us = since_us
-        plain_us, out_us, stretch, self._least_slope = outlook.least
-        if out_us > since_us:
-            plain_us += out_us - since_us
-        self._least_us = plain_us + stretch * waiting_us
-        plain_us, out_us, stretch, self._most_slope = outlook.most
-        if out_us > since_us:
-            plain_us += out_us - since_us
-        self._most_us = plain_us + stretch * waiting_us
-        # The ways the link may be, one a state: a frame takes the first + its size · the second µs.
-        self._base_us: Sequence[float] = ()
-        self._slopes: Sequence[float] = ()
+                self._leave_out_refuted(unanswered, now_us)
 
     def p_on_time(self, size_bytes: float, remaining_us: float) -> float:
         """Probability in 0..1 that the reply of a frame sent now arrives within `remaining_us`."""
         if remaining_us <= 0 or not self._weight:
             return 0.0
-        if self._most_us + self._most_slope * size_bytes <= remaining_us:
+        past = self._past
+        left_us = remaining_us - self._base_us
+        crossing_us = self._ahead_us + size_bytes / self._bytes_per_us
+        if past.most_fixed_us + past.most_stretch * crossing_us + self._most_out_us <= left_us:
             return 1.0
-        if self._least_us + self._least_slope * size_bytes > remaining_us:
+        if past.least_fixed_us + past.least_stretch * crossing_us > left_us:
             return 0.0
-        if not self._base_us:
-            self._take_ways()
-        size_bytes, remaining_us = float(size_bytes), float(remaining_us)  # all floats: half the time
-        ways = zip(self._base_us, self._slopes, self._weights)  # noqa: B905 - of one length; this is asked often
-        within = sum([weight for base, slope, weight in ways if base + slope * size_bytes <= remaining_us])
+        states = zip(self._fixed_us, self._stretch, self._weights)  # noqa: B905 - of one length; this is asked often
+        if not self._out_us:
+            within = sum([w for fixed, s, w in states if fixed + s * crossing_us <= left_us])
+        else:
+            out_us, since_us = self._out_us, self._since_us
+            within = sum(
+                [
+                    w
+                    for fixed, s, w in states
+                    if fixed + s * crossing_us + max(0.0, s * out_us - since_us) <= left_us
+                ]
+            )
         return min(1.0, within / self._weight)
 
-    def possible(self, size_bytes: int, remaining_us: int) -> bool:
+    def possible(self, size_bytes: float, remaining_us: float) -> bool:
         """Whether `p_on_time` is above 0."""
         if remaining_us <= 0 or not self._weight:
             return False
-        if self._least_us + self._least_slope * size_bytes > remaining_us:
+        past, out_us, since_us = self._past, self._out_us, self._since_us
+        left_us = remaining_us - self._base_us
+        crossing_us = self._ahead_us + size_bytes / self._bytes_per_us
+        if past.least_fixed_us + past.least_stretch * crossing_us > left_us:
             return False
-        if not self._base_us:
-            self._take_ways()
-        for base, slope in zip(self._base_us, self._slopes):  # noqa: B905 - as above
-            if base + slope * size_bytes <= remaining_us:
+        for fixed, s in zip(self._fixed_us, self._stretch):  # noqa: B905 - as above
+            if fixed + s * crossing_us + max(0.0, s * out_us - since_us) <= left_us:
                 return True
         return False
 
@@ -228,32 +167,24 @@ class Forecast:
         none."""
         if not self._weight:
             return inf
-        if not self._base_us:
-            self._take_ways()
-        newest = zip(self._base_us[-NEWEST:], self._slopes[-NEWEST:])  # noqa: B905 - as above
-        times = sorted([base + slope * size_bytes for base, slope in newest])
-        return times[len(times) // 2]
+        crossing_us, out_us = self._ahead_us + size_bytes / self._bytes_per_us, self._out_us
+        newest = zip(self._fixed_us[-NEWEST:], self._stretch[-NEWEST:])  # noqa: B905 - as above
+        times_us = sorted(
+            [fixed + s * crossing_us + max(0.0, s * out_us - self._since_us) for fixed, s in newest]
+        )
+        return self._base_us + times_us[len(times_us) // 2]
 
-    def _take_ways(self) -> None:
-        outlook = self._outlook
-        if not outlook.plain_us:
-            outlook.take_states()
-        plain_us, slopes, kept = outlook.plain_us, outlook.slopes, self._kept
-        if outlook.out_us:
-            out_us, since_us = outlook.out_stretched_us, self._since_us
-            if kept is not None:
-                plain_us, out_us = list(compress(plain_us, kept)), list(compress(out_us, kept))
-            plain_us = [
-                p + (o - since_us) if o > since_us else p
-                for p, o in zip(plain_us, out_us)  # noqa: B905 - as above
-            ]
-        elif kept is not None:
-            plain_us = list(compress(plain_us, kept))
-        stretch: Sequence[float] = outlook.past.columns[1]
-        if kept is not None:
-            slopes = list(compress(slopes, kept))
-            stretch = list(compress(stretch, kept)) if self._waiting_us else ()
-        if self._waiting_us:
-            waiting_us = self._waiting_us
-            plain_us = [p + s * waiting_us for p, s in zip(plain_us, stretch)]  # noqa: B905 - as above
-        self._base_us, self._slopes = plain_us, slopes
+    def _leave_out_refuted(self, unanswered: Sequence[Unanswered], now_us: int) -> None:
+        """Only states count in which nothing that is out would be long back."""
+        past = self._past
+        for sent_us, _, (trip_us, ahead_us, crossing_us) in unanswered:
+            left_us = now_us - sent_us - trip_us - REFUTED_AFTER_US
+            lane_us = ahead_us + crossing_us
+            if past.least_fixed_us + past.least_stretch * lane_us > left_us:
+                continue  # it would be in none
+            states = zip(self._fixed_us, self._stretch)  # noqa: B905 - as above
+            kept = [fixed + s * lane_us > left_us for fixed, s in states]
+            self._fixed_us = list(compress(self._fixed_us, kept))
+            self._stretch = list(compress(self._stretch, kept))
+            self._weights = list(compress(self._weights, kept))
+            self._weight = sum(self._weights)

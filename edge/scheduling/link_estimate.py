@@ -11,22 +11,16 @@ reply − worker time − rtt_min. Overdue frames are censored samples: slower t
 
 from collections import deque
 from collections.abc import Hashable, Sequence
-from math import exp
-from operator import mul
 
-from edge.scheduling.forecast import Forecast, Nominal, Outlook, Past, Unanswered
+from edge.scheduling.bandwidth import Bandwidth
+from edge.scheduling.forecast import Forecast, Nominal, Past, Unanswered
+from edge.scheduling.residuals import Residuals
 from pipelines.result import Load, WorkerTiming
 from pipelines.windows import MinWindow
 
 RTT_MIN_SPAN_US = 10_000_000
 RECENT_TRIPS = 3
 RECENT_SPAN_US = 700_000
-RATE_SAMPLES = 20
-RATE_FADE_US = 200_000
-"""Bandwidth of a radio link is nearly as it was 70 ms ago and hardly as it was 1 s ago."""
-RESIDUAL_SPAN_US = 5_000_000
-RESIDUALS = 30
-RESIDUAL_FADE_US = 3_000_000
 LOAD_SPAN_US = 1_000_000
 NEVER_US = 1 << 62
 SPREAD_MEANS_RATE_US = 2_000
@@ -34,11 +28,6 @@ CENSORED = 1.3
 """An overdue frame counts as this many times slower than it already is."""
 PRIOR_BYTES_PER_US = 12.5
 """100 Mbit/s, until a frame has crossed."""
-PRIOR_STRETCH = (1.0, 1.2, 1.6, 2.5)
-
-
-_Sample = tuple[int, float, float, int, Hashable]
-"""When, a `Residual` by position, and the frame of a censored sample until its reply is there."""
 
 
 class LinkEstimate:
@@ -48,18 +37,13 @@ class LinkEstimate:
         self._recent: deque[tuple[int, int]] = deque(maxlen=RECENT_TRIPS)
         self._rtt_now_us = prior_rtt_us
         self._rtt_now_until_us = 0
-        self._rate_at_us: deque[int] = deque(maxlen=RATE_SAMPLES)
-        self._rate_bytes: deque[int] = deque(maxlen=RATE_SAMPLES)
-        self._rate_us: deque[int] = deque(maxlen=RATE_SAMPLES)  # how long those took to cross
-        self._rate = 0.0
-        self._samples: deque[_Sample] = deque(maxlen=RESIDUALS)
-        self._censored: deque[Hashable] = deque(maxlen=RESIDUALS)  # frames whose sample may be censored
+        self._bandwidth = Bandwidth()
+        self._residuals = Residuals()
         self._load = Load()
         self._load_us: int | None = None
-        self._past = Past(([0.0] * 4, PRIOR_STRETCH, [0] * 4, [1.0] * 4))
-        self._residuals_until_us = 0
-        self._outlook: Outlook | None = None  # as it is until something is heard, sent or measured
-        self._idle: Forecast | None = None  # of that outlook, with nothing out and nothing waiting
+        self._past: Past | None = None
+        self._past_until_us = 0
+        self._idle: Forecast | None = None  # nothing out, nothing waiting; until something is measured
         self.queued = 0.0
         """Frames ahead of a new one at the worker, as it said last."""
         self._last_rtt: tuple[int, int] | None = None
@@ -91,12 +75,12 @@ class LinkEstimate:
     @property
     def bytes_per_us(self) -> float:
         """The bandwidth, or a guess until a frame has crossed."""
-        return self._rate or PRIOR_BYTES_PER_US
+        return self._bandwidth.bytes_per_us or PRIOR_BYTES_PER_US
 
     @property
     def measured_bytes_per_us(self) -> float:
         """The bandwidth as measured, the last known after a silence, 0 until a frame has crossed."""
-        return self._rate
+        return self._bandwidth.bytes_per_us
 
     def nominal(self, *, size_bytes: int, in_flight_bytes: int, now_us: int) -> Nominal:
         rate = self.bytes_per_us
@@ -112,7 +96,7 @@ class LinkEstimate:
 
     def observe_load(self, load: Load, now_us: int) -> None:
         if load != self._load:
-            self._residuals_until_us = 0
+            self._past_until_us = 0
         self._load = load
         self._load_us = now_us
         self.queued = load.queue_us / load.service_p50_us if load.service_p50_us else 0.0
@@ -143,16 +127,11 @@ class LinkEstimate:
         else:
             crossing_us = max(SPREAD_MEANS_RATE_US, network_us - self.rtt_min_us(arrived_us))
             extra_us, stretch = network_us - nominal.total_us, 1.0
-        self._rate_at_us.append(arrived_us)
-        self._rate_bytes.append(max(1, size_bytes))
-        self._rate_us.append(crossing_us)
-        self._take_rate(arrived_us)
-        if frame is not None and frame in self._censored:
-            kept = [s for s in self._samples if s[4] != frame]
-            self._samples.clear()
-            self._samples.extend(kept)
-        self._samples.append((arrived_us, extra_us, stretch, timing.resident_us, None))
-        self._residuals_until_us = 0
+        self._bandwidth.observe(max(1, size_bytes), crossing_us=crossing_us, now_us=arrived_us)
+        if frame is not None:
+            self._residuals.replied(frame)
+        self._residuals.add(arrived_us, extra_us=extra_us, stretch=stretch, worker_us=timing.resident_us)
+        self._past_until_us = 0
         self.observe_rtt(rtt_us, arrived_us, own_us=own_us)
         return rtt_us
 
@@ -160,32 +139,34 @@ class LinkEstimate:
         """No reply yet: a censored sample, slower than this."""
         worker_us = self._worker_us(now_us)
         network_us = max(0, now_us - sent_us - worker_us)
-        self._samples.append((now_us, CENSORED * network_us - nominal.total_us, 1.0, worker_us, frame))
-        self._censored.append(frame)
-        self._residuals_until_us = 0
+        extra_us = CENSORED * network_us - nominal.total_us
+        self._residuals.add(now_us, extra_us=extra_us, stretch=1.0, worker_us=worker_us, censored=frame)
+        self._past_until_us = 0
 
     def forecast(
         self, now_us: int, *, unanswered: Sequence[Unanswered] = (), waiting_bytes: int = 0
     ) -> Forecast:
         """`unanswered`: what is out, oldest first; `waiting_bytes` go before a frame decided on now."""
-        if now_us >= self._residuals_until_us:
-            self._take_residuals(now_us)
+        past = self._past
+        if past is None or now_us >= self._past_until_us:
+            self._past = past = self._take_past(now_us)
+            self._idle = None
         if now_us >= self._rtt_now_until_us:
             self._take_rtt_now(now_us)
-        outlook = self._outlook
-        if outlook is None or outlook.unanswered is not unanswered:
-            self._outlook = outlook = Outlook(
-                self._past,
-                rtt_us=self._rtt_now_us,
-                bytes_per_us=self._rate or PRIOR_BYTES_PER_US,
-                unanswered=unanswered,
-            )
-            self._idle = None
-        if unanswered or waiting_bytes:
-            return Forecast(outlook, waiting_bytes=waiting_bytes, now_us=now_us)
-        if self._idle is None:
-            self._idle = Forecast(outlook, waiting_bytes=0, now_us=now_us)
-        return self._idle
+        idle = not (unanswered or waiting_bytes)
+        if idle and self._idle is not None:
+            return self._idle
+        forecast = Forecast(
+            past,
+            rtt_us=self._rtt_now_us,
+            bytes_per_us=self._bandwidth.bytes_per_us or PRIOR_BYTES_PER_US,
+            unanswered=unanswered,
+            waiting_bytes=waiting_bytes,
+            now_us=now_us,
+        )
+        if idle:
+            self._idle = forecast
+        return forecast
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -196,48 +177,28 @@ class LinkEstimate:
             if at_us >= since_us:
                 if least_us < 0 or rtt_us < least_us:
                     least_us = rtt_us
-                until_us = min(until_us, at_us + RECENT_SPAN_US + 1)
+                until_us = min(until_us, at_us)
         if least_us < 0:
             least_us = self._recent[-1][1] if self._recent else self._prior_rtt_us
+        else:
+            until_us += RECENT_SPAN_US + 1
         self._rtt_now_us, self._rtt_now_until_us = least_us, until_us
-        self._outlook = None
+        self._idle = None
 
-    def _take_rate(self, now_us: int) -> None:
-        weights = [exp((at_us - now_us) / RATE_FADE_US) for at_us in self._rate_at_us]
-        crossing_us = sum(map(mul, weights, self._rate_us))
-        if crossing_us > 0:
-            self._rate = sum(map(mul, weights, self._rate_bytes)) / crossing_us
-            self._outlook = None
-
-    def _take_residuals(self, now_us: int) -> None:
-        """Of the window, newest weighing most; few are joined by what a link is like as a rule. Good until a
-        sample comes or goes or the worker's word is old."""
-        samples = self._samples
-        while samples and samples[0][0] < now_us - RESIDUAL_SPAN_US:
-            samples.popleft()
+    def _take_past(self, now_us: int) -> Past:
+        """Good until a sample comes or goes or the worker's word is old."""
         least_us = self._reported_us(now_us)
-        at_us: Sequence[int] = ()
-        extra_us: Sequence[float] = ()
-        stretch: Sequence[float] = ()
-        worker_us: Sequence[int] = ()
-        if samples:
-            at_us, extra_us, stretch, worker_us, _ = zip(*samples)  # noqa: B905 - all are of one length
-        if least_us:
-            worker_us = [max(w, least_us) for w in worker_us]
-        newest_us = at_us[-1] if at_us else 0
-        weights = [exp((at - newest_us) / RESIDUAL_FADE_US) for at in at_us]
-        if len(weights) < len(PRIOR_STRETCH):
-            prior, rtt_us = PRIOR_STRETCH[len(weights) :], self.rtt_now_us(now_us)
-            extra_us = [*extra_us, *[(s - 1.0) * rtt_us for s in prior]]
-            stretch = [*stretch, *prior]
-            worker_us = [*worker_us, *[max(self._worker_us(now_us), least_us)] * len(prior)]
-            weights += [1.0] * len(prior)
-        self._past = Past((extra_us, stretch, worker_us, weights))
-        self._outlook = None
-        until_us = samples[0][0] + RESIDUAL_SPAN_US + 1 if samples else now_us
+        past = self._residuals.past(
+            now_us,
+            least_worker_us=least_us,
+            rtt_us=self.rtt_now_us(now_us),
+            service_us=least_us or self._load.service_p50_us,
+        )
+        until_us = self._residuals.past_until_us(now_us)
         if least_us and self._load_us is not None:
             until_us = min(until_us, self._load_us + LOAD_SPAN_US + 1)
-        self._residuals_until_us = until_us
+        self._past_until_us = until_us
+        return past
 
     def _reported_us(self, now_us: int) -> int:
         """What the worker says a new frame would take, while that is fresh and it has a queue at all."""
@@ -247,7 +208,4 @@ class LinkEstimate:
 
     def _worker_us(self, now_us: int) -> int:
         """The worker's time for one frame: the median seen, or what it says of itself."""
-        seen = sorted([worker_us for _, _, _, worker_us, _ in self._samples if worker_us])
-        if seen:
-            return seen[len(seen) // 2]
-        return self._reported_us(now_us) or self._load.service_p50_us
+        return self._residuals.worker_us() or self._reported_us(now_us) or self._load.service_p50_us

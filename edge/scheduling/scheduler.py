@@ -265,6 +265,8 @@ class Scheduler:
             self._table.tick(job, now_us)
             self._table.drop_if_done(job)
         for way in self.ways.values():
+            if way.breaker.quiet(now_us) and not way.budget.limited:
+                continue
             nonce = way.ping(now_us)
             if nonce is not None:
                 self._table.out.append(SendPing(way.name, nonce))

@@ -1,5 +1,6 @@
 """What the scheduler spares itself changes nothing it decides: each shortcut against the long way round."""
 
+import math
 from bisect import insort
 from copy import deepcopy
 from typing import ClassVar
@@ -8,8 +9,10 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edge.scheduling.bandwidth import FADE_US, SAMPLES, Bandwidth
 from edge.scheduling.decision import Decision
 from edge.scheduling.far_way import FarWay
+from edge.scheduling.forecast import REFUTED_AFTER_US, Forecast, Nominal, Past, Unanswered
 from edge.scheduling.link_estimate import LinkEstimate
 from edge.scheduling.near_timeline import NearTimeline, Slot
 from pipelines.result import Load, WorkerTiming
@@ -55,7 +58,7 @@ class Checked(Decision):
         room_bytes = way.room_bytes(job.priority, now_us)
         forecast = way.forecast(now_us)
         best, best_value, crowded = None, floor, False
-        for most, rung, size_bytes, remaining_us, _, _ in chances:
+        for most, rung, size_bytes, remaining_us, _, _ in chances.rungs:
             if most <= best_value:
                 continue
             p = forecast.p_on_time(size_bytes, remaining_us)
@@ -140,7 +143,7 @@ class Forgetful(LinkEstimate):
     """Can be made to say anew what it remembers of its last answer."""
 
     def forget(self):
-        self._outlook, self._rtt_now_until_us = None, 0
+        self._idle, self._rtt_now_until_us = None, 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 900), EVENT), max_size=60))
@@ -178,3 +181,114 @@ def test_what_is_remembered_of_a_link_is_what_it_would_say_anew(events):
                 p = kept.p_on_time(size, remaining_ms * MS)
                 assert p == fresh.p_on_time(size, remaining_ms * MS)
                 assert kept.possible(size, remaining_ms * MS) == (p > 0.0)
+
+
+STATE = st.tuples(
+    st.integers(0, 200), st.sampled_from([0.5, 1.0, 2.0, 4.0]), st.sampled_from([0.25, 0.5, 1.0])
+)
+OUT = st.tuples(st.integers(0, 300), st.integers(1, 60), st.integers(0, 20))
+NOW_US = 10_000_000
+
+
+def _plain_times_us(states, *, out, waiting_bytes, size_bytes, bytes_per_us, rtt_us):
+    """How long a frame takes in each state, and how much that counts; states that what is out refutes are left out."""
+    for fixed_us, stretch, weight in states:
+        if any(
+            one.sent_us + one.nominal.total_us + fixed_us + (stretch - 1.0) * lane_us + REFUTED_AFTER_US
+            <= NOW_US
+            for one in out
+            for lane_us in [one.nominal.ahead_us + one.nominal.crossing_us]
+        ):
+            continue
+        left_us = 0.0
+        if out:
+            sizes_us = sum(one.size_bytes for one in out) / bytes_per_us
+            crossed_us = NOW_US - out[0].sent_us
+            left_us = max(0.0, stretch * (out[0].nominal.ahead_us + sizes_us) - crossed_us)
+        crossing_us = (waiting_bytes + size_bytes) / bytes_per_us
+        yield rtt_us + fixed_us + left_us + stretch * crossing_us, weight
+
+
+@given(
+    st.lists(STATE, min_size=1, max_size=30),
+    st.lists(OUT, max_size=4),
+    st.integers(0, 40),
+    st.sampled_from([0.5, 1.0, 8.0]),
+)
+@settings(deadline=None)
+def test_what_is_taken_off_what_remains_says_the_same_as_every_state_by_itself(
+    states, outs, waiting_kb, rate
+):
+    # Numbers that a float holds exactly, so that no sum depends on its order.
+    states = [(fixed_ms * 1024.0, stretch, weight) for fixed_ms, stretch, weight in states]
+    out = sorted(
+        Unanswered(NOW_US - ms * 1024, kb * 1024, Nominal(20 * 1024, ahead_ms * 1024.0, kb * 1024 / rate))
+        for ms, kb, ahead_ms in outs
+    )
+    waiting_bytes = waiting_kb * 1024
+    forecast = Forecast(
+        Past(*zip(*states, strict=True)),
+        rtt_us=20 * 1024,
+        bytes_per_us=rate,
+        unanswered=out,
+        waiting_bytes=waiting_bytes,
+        now_us=NOW_US,
+    )
+    for size_bytes in (1024, 20 * 1024, 100 * 1024):
+        times = list(
+            _plain_times_us(
+                states,
+                out=out,
+                waiting_bytes=waiting_bytes,
+                size_bytes=size_bytes,
+                bytes_per_us=rate,
+                rtt_us=20 * 1024,
+            )
+        )
+        for remaining_us in (5 * 1024, 60 * 1024, 100 * 1024, 400 * 1024):
+            weight = sum(w for _, w in times)
+            within = sum(w for time_us, w in times if time_us <= remaining_us)
+            assert forecast.p_on_time(size_bytes, remaining_us) == (within / weight if weight else 0.0)
+            assert forecast.possible(size_bytes, remaining_us) == (within > 0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 100_000), st.integers(2_000, 90_000), st.sampled_from([1, 40, 900, 90_000])),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_weights_that_are_reckoned_once_say_the_same_as_those_reckoned_from_now(frames):
+    bandwidth, now_us = Bandwidth(), 0
+    seen: list[tuple[int, int, int]] = []
+    for size_bytes, crossing_us, wait_ms in frames:
+        now_us += wait_ms * MS
+        bandwidth.observe(size_bytes, crossing_us=crossing_us, now_us=now_us)
+        seen = [*seen, (size_bytes, crossing_us, now_us)][-SAMPLES:]
+        weights = [math.exp((at_us - now_us) / FADE_US) for _, _, at_us in seen]
+        carried = sum(w * size for w, (size, _, _) in zip(weights, seen, strict=True))
+        took = sum(w * us for w, (_, us, _) in zip(weights, seen, strict=True))
+        assert math.isclose(bandwidth.bytes_per_us, carried / took, rel_tol=1e-9)
+
+
+@given(PHASES)
+@settings(max_examples=20, deadline=None)
+def test_a_link_that_is_passed_over_by_a_tick_had_nothing_to_do(phases):
+    w = world(links=links("a", "b"))
+    seq = 1
+    for parts, frames, every_ms in phases:
+        for wire, part in zip(w.wires.values(), parts, strict=True):
+            wire.rtt_us = _always(None if part["rtt_ms"] is None else part["rtt_ms"] * MS)
+        for _ in range(frames):
+            w.frame(seq, "s")
+            seq += 1
+            w.run_until(w.now_us + every_ms * MS)
+            for way in w.scheduler.ways.values():
+                way.breaker.next_us()
+                if way.breaker.quiet(w.now_us):
+                    before = repr(way)
+                    assert way.ping(w.now_us) is None
+                    assert way.breaker.check(w.now_us) is None
+                    assert way.breaker.alive
+                    assert repr(way) == before

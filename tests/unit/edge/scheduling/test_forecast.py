@@ -2,19 +2,24 @@
 
 import math
 
-from edge.scheduling.forecast import REFUTED_AFTER_US, Forecast, Nominal, Outlook, Past, Residual, Unanswered
+from edge.scheduling.forecast import REFUTED_AFTER_US, Forecast, Nominal, Past, Unanswered
 
 MS = 1000
 NOW_US = 5_000_000
-QUICK = Residual(0.0, 1.0, 20 * MS)
-SLOW = Residual(300.0 * MS, 1.0, 20 * MS)
+QUICK = (20.0 * MS, 1.0, 1.0)
+SLOW = (320.0 * MS, 1.0, 1.0)
+"""A state: more than the round trip, times the crossing, weight."""
 
 
-def forecast(*residuals, unanswered=(), waiting_bytes=0, bytes_per_us=1.0):
-    extra_us, stretch, worker_us, weights = zip(*residuals, strict=True)
-    past = Past((extra_us, stretch, worker_us, weights))
-    outlook = Outlook(past, rtt_us=20 * MS, bytes_per_us=bytes_per_us, unanswered=unanswered)
-    return Forecast(outlook, waiting_bytes=waiting_bytes, now_us=NOW_US)
+def forecast(*states, unanswered=(), waiting_bytes=0, bytes_per_us=1.0):
+    return Forecast(
+        Past(*zip(*states, strict=True)),
+        rtt_us=20 * MS,
+        bytes_per_us=bytes_per_us,
+        unanswered=unanswered,
+        waiting_bytes=waiting_bytes,
+        now_us=NOW_US,
+    )
 
 
 def out_since(ms, *, size_bytes=10_000, ahead_ms=0):
@@ -30,7 +35,7 @@ def test_a_frame_takes_the_round_trip_its_bytes_and_the_worker():
 
 
 def test_the_newer_past_weighs_more():
-    old, new = SLOW._replace(weight=0.25), QUICK
+    old, new = (*SLOW[:2], 0.25), QUICK
     assert forecast(old, new).p_on_time(1_000, 90 * MS) == 0.8
 
 
