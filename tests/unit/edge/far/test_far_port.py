@@ -52,7 +52,7 @@ class House:
         self.bulk_reachable: list[bool] = []
         self.refused: list[int] = []
         self.acked: list[Any] = []
-        self.no_room: list[Error] = []
+        self.refused_batches: list[Error] = []
         self.fresh: list[Lane] = []
         around: Any = SimpleNamespace(
             name=LINK,
@@ -60,7 +60,7 @@ class House:
             open_fresh=self.fresh.append,
             acked_live=self.acked.append,
             acked_bulk=self.acked.append,
-            refused=self.no_room.append,
+            refused=self.refused_batches.append,
             reachable=lambda *, connected, limits=None: self.bulk_reachable.append(connected),
             model_in=model_in,
             use_model=lambda _: None,
@@ -203,26 +203,27 @@ def test_while_no_worker_was_ever_there_the_state_says_what_the_last_attempt_met
     assert house.port.state[2] != ""
 
 
-def test_a_worker_without_room_for_a_batch_is_told_to_the_outbox_and_to_no_log(
+def test_what_a_worker_refused_of_the_backfill_is_told_to_the_outbox_and_to_no_log(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     house.connect(1, "one", Lane.BULK)
     full = Error(reason=RejectReason.QUEUE_FULL, text="batch 7 dropped: too much waits", batch=7)
     house.hear(Received(Lane.BULK, 1, full, NOW_US))
-    assert house.no_room == [full]
+    assert house.refused_batches == [full]
+    unread = Error(reason=RejectReason.BAD_PAYLOAD, text="batch 8: damaged", batch=8)
+    house.hear(Received(Lane.BULK, 1, unread, NOW_US))
+    assert house.refused_batches == [full, unread]
     assert caplog.records == []
-    other = Error(reason=RejectReason.BAD_PAYLOAD, text="batch 8: damaged", batch=8)
-    house.hear(Received(Lane.BULK, 1, other, NOW_US))
-    assert house.no_room == [full]
-    assert "batch 8: damaged" in caplog.text
 
 
-def test_a_worker_that_no_longer_has_the_backfill_slows_down_none_by_having_no_room(house: House) -> None:
+def test_a_worker_that_no_longer_has_the_backfill_slows_down_none_by_having_refused_batches(
+    house: House,
+) -> None:
     full = Error(reason=RejectReason.QUEUE_FULL, text="batch 7 dropped: too much waits", batch=7)
     house.connect(1, "one", Lane.BULK)
     house.hear(Disconnected(Lane.BULK, 1, "lost"))
     house.hear(Received(Lane.BULK, 1, full, NOW_US))
-    assert house.no_room == []
+    assert house.refused_batches == []
 
 
 def test_a_live_lane_refused_in_words_is_no_lost_way_for_the_backfill(house: House) -> None:
