@@ -1,12 +1,14 @@
 """A record store whose disk is full when its worker starts: what is known of it without writing a byte.
 
-A store that is there keeps its id; one that could not be made yet gets the id it will have once there is room. Where the
-id of one that is there cannot be read, the worker does not start: it would be taken for another.
+A store that is there keeps its id; one that could not be made yet gets the id it will have once there is room, the same at
+each start until then. Where the id of one that is there cannot be read, the worker does not start: it would be taken for
+another.
 """
 
-import secrets
+import hashlib
+import socket
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from cloud.store.database import Database, DiskFullError
@@ -14,6 +16,7 @@ from cloud.store.preparation import PAYLOADS_KEY, Found
 from cloud.store.sqlite import SqliteDatabase
 from cloud.store.tables import FORMAT
 
+_MACHINE = Path("/etc/machine-id")
 _ALONE = "mode=ro&immutable=1"
 """The file without what is beside it, where nothing can be made."""
 
@@ -30,7 +33,17 @@ def found_without_room(database: Database, error: DiskFullError) -> Found:
     empty = not path.exists() or (not pairs and _has_no_table(path))
     if not empty or (log_beside.exists() and log_beside.stat().st_size):
         raise error
-    return Found(secrets.token_hex(16), was_there=False)
+    return Found(_id_to_be(path.absolute()), was_there=False)
+
+
+def _id_to_be(path: Path) -> str:
+    """Nothing can be kept, so it follows from what stays: agents hold on to the id they were told first, also while a
+    worker is started again and again, and two workers of one file must be of one store."""
+    machine = b""
+    with suppress(OSError):
+        machine = _MACHINE.read_bytes()
+    where = (machine, socket.gethostname(), str(path), path.parent.stat().st_ino)
+    return hashlib.sha256(repr(where).encode()).hexdigest()[:32]
 
 
 def _pairs(path: Path) -> dict[str, str]:

@@ -101,9 +101,7 @@ class Backfill:
             self.pacing.lost(error.batch)
         self.payloads.turned_away(error, now_us)
         if self._window.refuse(self._out, now_us):
-            log.info(
-                "the worker has no room for all of the backfill now, it goes on more slowly: %s", error.text
-            )
+            log.info("the worker has no room for all of the backfill, it goes on more slowly: %s", error.text)
         self._not_before_us = max(self._not_before_us, self._window.until_us)
 
     def _unread(self, batch: int, words: str, now_us: int) -> bool:
@@ -113,8 +111,8 @@ class Backfill:
             return False
         self.pacing.lost(batch)
         silent = not self.doubts.words
-        for run, stream, seq in self.doubts.refuse(carried, words, now_us):
-            log.error("%s/%s/%d is set aside, the worker cannot read it: %s", run.hex(), stream, seq, words)
+        for what in self.doubts.refuse(carried, words, now_us):
+            log.error("%s, the worker cannot read it: %s", what, words)
         if silent and self.doubts.words:
             log.error(
                 "the worker can read nothing of the backfill, which waits: %s; does its version fit?", words
@@ -162,7 +160,8 @@ class Backfill:
             acknowledged=frozenset(self.acknowledged),
             unreadable=frozenset(self.unreadable),
             refused=dict(self.doubts.refused),
-            acknowledged_gaps=frozenset(self.acknowledged_gaps | self.doubts.gaps),
+            acknowledged_gaps=frozenset(self.acknowledged_gaps),
+            refused_gaps=frozenset(self.doubts.gaps),
             acknowledged_payloads=frozenset(self.payloads.acknowledged),
             refused_payloads=frozenset(self.payloads.refused),
             unreadable_payloads=frozenset(self.payloads.unreadable),

@@ -60,7 +60,7 @@ class Contents:
             most, max_bytes = self.uplink.most(max_wire_bytes, limits)
             try:
                 stored = self.stored.peek(most=most, max_bytes=max_bytes, exclude=self._busy())
-                gaps = self.store.gaps(limit=BATCH_GAPS, exclude=self._busy_gaps())
+                gaps = self.store.gaps(limit=min(most, BATCH_GAPS), exclude=self._busy_gaps())
             except Retryable:
                 if not store_fails:
                     raise

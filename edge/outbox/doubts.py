@@ -121,8 +121,8 @@ class Doubts:
         self._in_a_row = self._not_before_us = 0
         return news
 
-    def refuse(self, carried: Carried, words: str, now_us: int) -> list[Key]:
-        """The worker refused this batch; the records that are given up by it."""
+    def refuse(self, carried: Carried, words: str, now_us: int) -> list[str]:
+        """The worker refused this batch; what becomes of rows that are given up by it, in words."""
         self.batches += 1
         self._in_a_row += 1
         self._pause(now_us)
@@ -142,7 +142,7 @@ class Doubts:
         elif len(doubt) == 1 and doubt.refusals >= ALONE and self._taken > doubt.taken:
             self.refused |= dict.fromkeys(doubt.records, words)
             self.gaps |= doubt.gaps.keys()
-            return [*doubt.records.values()]
+            return [*map(_set_aside, doubt.records.values()), *map(_dropped, doubt.gaps.values())]
         elif len(doubt):
             self._waiting.append(doubt)
         return []
@@ -150,3 +150,13 @@ class Doubts:
     def _pause(self, now_us: int) -> None:
         beyond = max(0, self._in_a_row - NOTHING_IS_READ)
         self._not_before_us = now_us + min(PAUSE_US << min(beyond, 16), PAUSE_AT_MOST_US)
+
+
+def _set_aside(key: Key) -> str:
+    run, stream, seq = key
+    return f"{run.hex()}/{stream}/{seq} is set aside"
+
+
+def _dropped(stored: StoredGap) -> str:
+    gap = stored.gap
+    return f"why {gap.run.hex()}/{gap.stream}/{gap.first} to {gap.last} have no record ({gap.reason}) is not told"

@@ -134,6 +134,7 @@ class MemoryOutbox(MemoryPayloads):
         for number in changes.acknowledged_gaps:
             if self._gaps.pop(number, None) is not None:
                 self._tally.add("bytes", -GAP_BYTES)
+        self._drop_gaps(changes.refused_gaps)
         for number, why in changes.payloads_gone:
             self._remove_payload(number, why)
         self._make_room(changes.room_for_bytes)
@@ -242,8 +243,14 @@ class MemoryOutbox(MemoryPayloads):
             for stored in ordered:
                 if stored.priority == priority and stored.born_us >= cutoff_us and self._excess():
                     self._give_up(stored, "bytes", uptime_us)
+        self._drop_gaps(old_gaps)
         for number in sorted(self._gaps):
-            if (number in old_gaps or self._excess()) and self._gaps.pop(number, None) is not None:
+            if self._excess():
+                self._drop_gaps([number])
+
+    def _drop_gaps(self, numbers: Collection[int]) -> None:
+        for number in numbers:
+            if self._gaps.pop(number, None) is not None:
                 self._tally.add("bytes", -GAP_BYTES)
                 self._tally.add("gaps_dropped")
 

@@ -98,6 +98,7 @@ class Transaction:
         for _, run, stream, seq in purged:
             self.payloads.remove_of((run, stream, seq), "payloads_evicted_purged")
         self._remove_gaps(changes.acknowledged_gaps)
+        self.tally.add("gaps_dropped", self._remove_gaps(changes.refused_gaps))
         self._remove_payloads(changes)
         self._put_all(changes.entries)
         for gap in changes.gaps:

@@ -183,7 +183,9 @@ def drain(path: Path, *, url: str, agent: str | None, refused: bool, patience: i
         if not name:
             raise ConfigError(f"{path} does not say whose it is; give the agent's name with --agent NAME")
         if again:
-            held.store.commit(Changes(again=again), monotonic_us())
+            held.store.open(0)
+            held.store.commit(Changes(again=again), 0)
+            held.store.close(0)  # the writer opens it on its own thread
         link = LINKS[url.partition("://")[0]].resolve()(name="drain", url=url, clock_us=monotonic_us)
         made = Drain(held, link, agent=name, patience_s=patience / 1e6)
         stop = (
@@ -270,4 +272,11 @@ def _words(error: ValueError) -> str:
 
 def _plain(line: dict[str, Any]) -> str:
     values = {**line, "run": str(line.get("run", ""))[:8]}
-    return "  ".join(f"{name} {value}" for name, value in values.items() if value not in ("", False))
+    return "  ".join(
+        f"{name} {_one_line(value)}" for name, value in values.items() if value not in ("", False)
+    )
+
+
+def _one_line(value: object) -> str:
+    """A worker's words may hold anything, what moves a terminal's cursor too."""
+    return "".join(c if c.isprintable() else " " for c in str(value))

@@ -27,10 +27,15 @@ def row_line(stored: Stored, uptime_us: int) -> dict[str, Any]:
         "seq": seq,
         "answered_by": record.answered_by.value if record else "unreadable",
         "late_far": record.late_far if record else False,
-        "priority": PRIORITIES[stored.priority].value,
+        "priority": _priority(stored.priority),
         "age_s": round((uptime_us - stored.born_us) / 1e6, 3),
         "bytes": len(stored.data),
     }
+
+
+def _priority(number: int) -> str:
+    """No checksum covers it where it lies: the nearest there is, as for a file that is saved."""
+    return PRIORITIES[min(max(number, 0), len(PRIORITIES) - 1)].value
 
 
 def payload_line(stored: StoredPayload, uptime_us: int) -> dict[str, Any]:
@@ -45,7 +50,7 @@ def payload_line(stored: StoredPayload, uptime_us: int) -> dict[str, Any]:
         "width_px": encoding.width_px,
         "height_px": encoding.height_px,
         "hard": stored.shown.hard,
-        "priority": PRIORITIES[stored.shown.priority].value,
+        "priority": _priority(stored.shown.priority),
         "age_s": round((uptime_us - stored.born_us) / 1e6, 3),
         "bytes": stored.size_bytes,
     }

@@ -281,3 +281,12 @@ def test_what_is_kept_aside_goes_first_when_there_is_no_room_and_when_it_is_old(
     store.commit(Changes(), HOUR + SECOND)
     ledger = store.ledger()
     assert (ledger.refused, ledger.set_aside, ledger.evicted_age, ledger.balance) == (0, 2, 1, 0)
+
+
+def test_a_gap_that_no_worker_can_read_leaves_and_is_counted(store: OutboxStore) -> None:
+    store.commit(Changes(gaps=[gap(1, 2), gap(9, 9)]), 0)
+    kept_bytes = store.ledger().bytes
+    store.commit(Changes(refused_gaps=[store.gaps(limit=9)[1].number, 999]), 0)
+    assert [(g.gap.first, g.gap.last) for g in store.gaps(limit=9)] == [(1, 2)]
+    ledger = store.ledger()
+    assert (ledger.gaps, ledger.gaps_dropped, ledger.bytes) == (1, 1, kept_bytes - GAP_BYTES)

@@ -202,6 +202,23 @@ def test_a_store_that_is_there_keeps_its_id_through_a_start_on_a_full_disk(
     store.close()
 
 
+def test_a_store_that_cannot_be_made_yet_has_one_id_however_often_its_workers_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    with monkeypatch.context() as full:
+        full.setattr(preparation, "prepare", no_room)
+        first, second, other = (
+            open_store(f"sqlite:///{tmp_path}/{name}") for name in ("r.db", "r.db", "other/r.db")
+        )
+    assert first.store_id == second.store_id != other.store_id
+    for seq, store in enumerate((first, second), start=1):
+        store.commit(given=[record(seq)], now_unix_us=1)
+    assert [identity.seq for identity in first.identities()] == [1, 2]
+    for store in (first, second, other):
+        store.close()
+
+
 def test_the_id_of_a_store_whose_worker_was_killed_is_found_in_the_log_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

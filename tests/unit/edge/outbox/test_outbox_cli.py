@@ -4,6 +4,7 @@ import io
 import json
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, Watermark
 from nearfar.cli import main as command_line
 from nearfar.cli.outbox import command
-from pipelines.errors import ConfigError
+from pipelines.errors import ConfigError, Retryable
 from pipelines.result import Gap, GapReason, Priority
 from tests.support.outboxes import RUN, SECOND, record
+from tests.support.rig import free_port
 
 
 @pytest.fixture
@@ -154,3 +156,38 @@ def test_a_record_that_a_worker_cannot_read_is_shown_with_its_words_and_exported
     written = [json.loads(line) for line in run("export", str(live.path)).splitlines() if line[0] == "{"]
     (shown,) = [line for line in written if line.get("set_aside")]
     assert (shown["seq"], shown["answered_by"], shown["set_aside"]) == (2, "near", "a record is torn")
+
+
+def test_a_worker_s_words_move_no_cursor_and_stay_on_their_line(live: SqliteOutbox) -> None:
+    (stored, *_) = live.peek(limit=1, max_bytes=1 << 20)
+    live.commit(Changes(refused={stored.number: "torn\x1b[2J\nrun 00  stream forged"}), 2 * SECOND)
+    (line,) = [found for found in run("ls", str(live.path)).splitlines() if "set_aside" in found]
+    assert "set_aside torn [2J run 00  stream forged" in line
+
+
+def test_a_row_whose_priority_was_damaged_is_listed_all_the_same(live: SqliteOutbox) -> None:
+    (stored, *_) = live.peek(limit=1, max_bytes=1 << 20)
+    live.commit(Changes(refused={stored.number: "torn"}), 2 * SECOND)
+    live.close(2 * SECOND)
+    with closing(sqlite3.connect(live.path)) as db:
+        db.execute("UPDATE refused SET priority = 7")
+        db.commit()
+    assert "priority high" in next(
+        found for found in run("ls", str(live.path)).splitlines() if "set_aside torn" in found
+    )
+
+
+def test_a_drain_sends_what_was_set_aside_once_more_and_has_no_trouble_with_its_file(
+    live: SqliteOutbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    (stored, *_) = live.peek(limit=1, max_bytes=1 << 20)
+    live.commit(Changes(refused={stored.number: "torn"}), 2 * SECOND)
+    live.close(2 * SECOND)
+    url = f"zmq://127.0.0.1:{free_port()}"
+    words = ["drain", str(live.path), "--refused", "--agent", "gw-1", "--patience", "100ms", "--link", url]
+    with ThreadPoolExecutor(1) as beside:  # the main thread would hear signals from here on
+        drained = beside.submit(CliRunner().invoke, command, words).result()
+    assert isinstance(drained.exception, Retryable)
+    assert caplog.text == ""
+    figures = json.loads(run("stat", str(live.path), "--json"))
+    assert (figures["pending"], figures["set_aside"], figures["adds_up"]) == (2, 0, True)

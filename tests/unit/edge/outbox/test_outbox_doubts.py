@@ -1,21 +1,24 @@
 """A batch that a worker cannot read: the bad record is found and set aside, the rest goes up, in virtual time."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 from edge.outbox.doubts import MOST, PAUSE_AT_MOST_US
 from edge.outbox.store import Changes, MemoryOutbox
+from pipelines.result import Gap, GapReason
 from protos.wire.bulk import Ack
 from protos.wire.session import Error, RejectReason
-from tests.support.outboxes import SECOND, Desk, opened, record
+from tests.support.outboxes import LIMITS, RUN, SECOND, Desk, opened, record
 
 
 class Picky:
     """The cloud at a desk: takes every batch without one of `bad` in it, refuses the others by number."""
 
-    def __init__(self, desk: Desk, *bad: int, reads: bool = True) -> None:
+    def __init__(self, desk: Desk, *bad: int, reads: bool = True, bad_gap: int = 0) -> None:
         self.desk = desk
+        self.bad_gap = bad_gap  # its first frame
         self.bad = set(bad)
         self.reads = reads
         self.taken: list[int] = []
@@ -27,7 +30,8 @@ class Picky:
         batches, self.desk.cloud.batches = self.desk.cloud.batches, []
         for batch in batches:
             seqs = [r.id.seq for r in opened(batch)] if batch.records_zstd else []
-            if not self.reads or self.bad & set(seqs):
+            gaps = [g.first for g in batch.gaps]
+            if not self.reads or self.bad & set(seqs) or self.bad_gap in gaps:
                 self.refusals += 1
                 error = Error(
                     reason=RejectReason.BAD_PAYLOAD, text="a record is torn", retry=True, batch=batch.batch
@@ -172,3 +176,35 @@ def test_a_batch_in_doubt_that_is_lost_on_its_way_goes_again() -> None:
     cloud.go(60)
     assert sorted(cloud.taken) == [1, 2, 4, 5, 6, 7, 8]
     assert desk.keeper.stats().refused == 1
+
+
+def test_a_gap_that_no_worker_can_read_is_said_and_counted_as_given_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    desk = full_desk(10)
+    for seq in (20, 30, 40):
+        desk.store.commit(
+            Changes(gaps=[Gap(run=RUN, stream="door", first=seq, last=seq + 2, reason=GapReason.SHED)]),
+            desk.now_us,
+        )
+    cloud = Picky(desk, bad_gap=30)
+    cloud.go(30)
+    assert sorted(cloud.taken) == list(range(1, 11))
+    assert {first for first, _, _ in cloud.gaps} == {20, 40}
+    ledger = desk.store.ledger()
+    assert (ledger.gaps, ledger.gaps_dropped, ledger.set_aside) == (0, 1, 0)
+    assert (
+        caplog.text.count("/door/30 to 32 have no record (shed) is not told, the worker cannot read it") == 1
+    )
+
+
+def test_a_batch_holds_no_more_gaps_than_the_worker_takes_rows() -> None:
+    desk = full_desk(0)
+    gaps = [Gap(run=RUN, stream="door", first=n, last=n, reason=GapReason.SHED) for n in range(1, 200, 2)]
+    desk.store.commit(Changes(gaps=gaps), desk.now_us)
+    limits = replace(LIMITS, batch_records=30)
+    desk.keeper.backfill.reachable(connected=True, limits=limits, now_us=desk.now_us)
+    desk.keeper.flush()
+    desk.go(2 * SECOND)
+    sent = [len(batch.gaps) for batch in desk.cloud.batches]
+    assert max(sent) == 30
