@@ -23,7 +23,7 @@ from edge.far.labels import FarLabels
 from edge.links.base import Link
 from edge.outbox.oldest import oldest_age_us
 from edge.outbox.stats import OutboxStats
-from edge.precedence import precede
+from edge.precedence import Precedence
 from edge.telemetry import readiness
 from edge.telemetry.facts import facts_of
 from edge.telemetry.promises import broken_promises
@@ -58,6 +58,7 @@ class Agent:
         self._config = config
         self._software = software
         self._kept = True
+        self._precedence = Precedence()
         self._ahead: list[str] = []  # threads that run before other programs
         self._stage = "it is starting"
         self._started_unix_us = time.time_ns() // 1000
@@ -113,7 +114,7 @@ class Agent:
             link.start(self._hello(), labels.heard)
         if self._config.scheduler.real_time:
             links = [f"link-{link.name}" for link in self._links]
-            self._ahead = precede(("dispatcher", "outbox-writer", *links))
+            self._ahead = self._precedence.start(("dispatcher", "outbox-writer", *links))
         self._stage = ""
         ready()
         self._streams.start()
@@ -151,6 +152,7 @@ class Agent:
         def rest_s(own_s: float) -> float:
             return max(LEAST_S, min(own_s, (end_us - monotonic_us()) / 1e6))
 
+        self._precedence.close()
         self._streams.close(lambda: rest_s(0.3))
         self.dispatcher.drain()
         self.dispatcher.idle.wait(rest_s(min(self._config.deadline / 1e6 + 0.05, 0.8)))

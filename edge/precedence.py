@@ -2,29 +2,100 @@
 
 A timer that is due in the middle of another program's turn waits until that turn ends: 4 ms and more on a busy core, and
 an answer is handed on three times between its decision and its release. At the lowest real-time priority these threads
-wait for none of it. They work for a millisecond or two per frame; what computes
-(near, encoder, capture) stays an ordinary thread, so that a gateway never stands still for it. Not permitted, or not
-Linux: nothing changes.
+wait for none of it. They work for a millisecond or two per frame; what computes (near, encoder, capture) stays an ordinary
+thread. One that works on and on, whatever the reason, would take nearly the whole core from those (measured: capture
+late by a second): it is an ordinary one until it is quiet again. Not permitted, or not Linux: nothing changes.
 """
 
+import logging
 import os
 import threading
+import time
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.log_throttle import LogThrottle
+
+log = logging.getLogger(__name__)
 
 PRIORITY = 1
 """The lowest there is: everything on the gateway that asked for real time itself goes before us."""
+LOOK_EVERY_S = 0.5
+MOST = 0.6
+"""The share of a core between two looks above which a thread goes first no more."""
+QUIET = 0.2
+"""The share below which it does again."""
 
 
-def precede(names: Collection[str]) -> list[str]:
-    """Puts the living threads of these names first; those it was permitted for, by name. What they start stays ordinary."""
-    if not hasattr(os, "SCHED_RR"):  # pragma: no cover - only Linux has it
-        return []
-    done = []
-    for thread in threading.enumerate():
-        if thread.name in names and thread.native_id is not None:
-            with suppress(OSError):  # not permitted, or just ended
-                policy = os.SCHED_RR | os.SCHED_RESET_ON_FORK
-                os.sched_setscheduler(thread.native_id, policy, os.sched_param(PRIORITY))
-                done.append(thread.name)
-    return sorted(done)
+class Precedence:
+    """Puts threads first and looks after them. `start` may be called once; `close` leaves them as they are."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._watched: list[_Watched] = []
+        self._trouble = LogThrottle(log)
+        self._thread = threading.Thread(target=self._run, name="precedence", daemon=True)
+
+    def start(self, names: Collection[str]) -> list[str]:
+        """Puts the living threads of these names first; those it was permitted for, by name. What they start stays
+        ordinary."""
+        if not hasattr(os, "SCHED_RR"):  # pragma: no cover - only Linux has it
+            return []
+        for thread in threading.enumerate():
+            if thread.name in names and thread.native_id is not None:
+                with suppress(OSError):  # not permitted, or just ended
+                    _put(thread.native_id, first=True)
+                    self._watched.append(_Watched(thread.name, thread.native_id))
+        if self._watched:
+            self._thread.start()
+        return sorted(watched.name for watched in self._watched)
+
+    def close(self) -> None:
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join(LOOK_EVERY_S)
+
+    def _run(self) -> None:
+        with suppress(OSError):  # else it would never come to look while one of them works on
+            _put(threading.get_native_id(), first=True)
+        while not self._over.wait(LOOK_EVERY_S):
+            for watched in self._watched:
+                with suppress(OSError, ValueError):  # it has ended, or this system does not tell
+                    if watched.works_on():
+                        words = "works without a pause: until it is quiet it waits its turn"
+                        self._trouble.failed(f"thread {watched.name}", words, kind="busy")
+
+
+@dataclass(slots=True)
+class _Watched:
+    name: str
+    native_id: int
+    first: bool = True
+    seen_s: float = 0.0
+    ran_s: float = 0.0
+
+    def works_on(self) -> bool:
+        """Looks at it; whether it has to wait its turn from now on."""
+        now_s, ran_s = time.monotonic(), _ran_s(self.native_id)
+        share = (ran_s - self.ran_s) / (now_s - self.seen_s) if self.seen_s else QUIET
+        self.seen_s, self.ran_s = now_s, ran_s
+        if self.first and share > MOST:
+            _put(self.native_id, first=False)
+            self.first = False
+            return True
+        if not self.first and share < QUIET:
+            _put(self.native_id, first=True)
+            self.first = True
+        return False
+
+
+def _put(native_id: int, *, first: bool) -> None:
+    policy, priority = (os.SCHED_RR, PRIORITY) if first else (os.SCHED_OTHER, 0)
+    os.sched_setscheduler(native_id, policy | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
+
+
+def _ran_s(native_id: int) -> float:
+    """What a thread has had of a core so far."""
+    return int(Path(f"/proc/self/task/{native_id}/schedstat").read_text("ascii").split()[0]) / 1e9

@@ -66,14 +66,17 @@ class DecodePool:
 
     def decode(self, job: Job) -> Picture | Failed:
         """The picture of a frame, or why there is none. Safe to call from any thread."""
-        codec = self.codecs[job.head.encoding.codec]
+        name = job.head.encoding.codec
         try:
-            return for_detector(codec.decode(_buffer(job), job.head.encoding, self._limits))
+            decoded = self.codecs[name].decode(_buffer(job), job.head.encoding, self._limits)
+            picture = for_detector(decoded)
         except Rejected as error:
             return Failed(RejectReason.BAD_PAYLOAD, str(error))
         except Exception as error:  # noqa: BLE001 - said with its traceback
-            self._trouble.failed(f"codec {job.head.encoding.codec}", f"failed on {job.id}", error=error)
+            self._trouble.failed(f"codec {name}", f"failed on {job.id}", error=error)
             return Failed(RejectReason.FAILED, f"decoding failed: {error}")
+        self._trouble.worked(f"codec {name}")
+        return picture
 
 
 def _buffer(job: Job) -> bytes | memoryview:

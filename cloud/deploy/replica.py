@@ -19,7 +19,7 @@ from cloud.listeners.streams import StreamListener
 from cloud.service import Service
 from cloud.worker import Worker
 from pipelines.errors import Fatal
-from pipelines.runtime import monotonic_us, tune
+from pipelines.runtime import monotonic_us, settle, tune
 from protos.wire.session import Lane
 
 log = logging.getLogger(__name__)
@@ -55,6 +55,7 @@ class Replica:
         self._config = config if config.threads != AUTO else config.model_copy(update={"threads": cores})
         self._worker = Worker(self._config, door=self._door)
         self._worker.start()
+        settle()
         self._told_to_end = told_to_end
         self._ended.clear()
         threading.Thread(target=self._look, name="nearfar-replica", daemon=True).start()

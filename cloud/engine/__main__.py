@@ -51,7 +51,11 @@ def main(arguments: list[str]) -> int:
 
 
 def _serve(front: Channel, start: EngineStart) -> int:
-    left = _Countdown(len(start.slots), lambda: front.send(Message(Say.LOADED)))
+    def all_loaded() -> None:
+        runtime.settle()
+        front.send(Message(Say.LOADED))
+
+    left = _Countdown(len(start.slots), all_loaded)
     slots = []
     for slot in start.slots:
         memory = SharedMemory(slot.memory, slot.memory_bytes, writable=False)

@@ -113,3 +113,5 @@ class BulkIntake(Generic[S, M]):
                 self._trouble.failed(
                     "the backfill", "could not be opened, a batch is not acknowledged", error=error
                 )
+            else:
+                self._trouble.worked("the backfill")

@@ -85,6 +85,7 @@ class PayloadWriter(GroupWriter[Arrival]):
 
     def _commit(self, group: Sequence[Arrival]) -> None:
         self._store.commit([arrival.payload for arrival in group], now_unix_us=self._unix_us())
+        self._trouble.worked("the payload store")
 
     def _refused(self, item: Arrival, error: Exception) -> list[Arrival]:
         self.refused += 1

@@ -129,7 +129,7 @@ class StoreWriter(GroupWriter[Entry]):
         self._pace = CommitPace(commit_every_us)
         self._batches = 0  # that wait
         self._unix_us = unix_us
-        self._trouble = LogThrottle(log)
+        self._trouble = LogThrottle(log, clock_us=clock_us)
         self.committed = 0
         self.rejected = 0
 
@@ -185,6 +185,7 @@ class StoreWriter(GroupWriter[Entry]):
             gaps=[g for e in group for g in e.gaps],
         )
         self.committed += sum(entry.weight for entry in group)
+        self._trouble.worked("the record store")
 
     def _refused(self, item: Entry, error: Exception) -> list[Entry]:
         try:

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 REFUTED_AFTER_US = 60_000
 """So much later than in a past state means another state: between packets a radio link pauses that long."""
-
-
 NEWEST = 9
 """So many of the last frames say how long one usually takes."""
 

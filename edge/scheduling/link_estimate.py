@@ -95,7 +95,7 @@ class LinkEstimate:
         self._rtt_now_until_us = 0
 
     def observe_load(self, load: Load, now_us: int) -> None:
-        if load != self._load:
+        if load != self._load or not self._load_fresh(now_us):
             self._past_until_us = 0
         self._load = load
         self._load_us = now_us
@@ -147,12 +147,12 @@ class LinkEstimate:
         self, now_us: int, *, unanswered: Sequence[Unanswered] = (), waiting_bytes: int = 0
     ) -> Forecast:
         """`unanswered`: what is out, oldest first; `waiting_bytes` go before a frame decided on now."""
+        if now_us >= self._rtt_now_until_us:
+            self._take_rtt_now(now_us)
         past = self._past
         if past is None or now_us >= self._past_until_us:
             self._past = past = self._take_past(now_us)
             self._idle = None
-        if now_us >= self._rtt_now_until_us:
-            self._take_rtt_now(now_us)
         idle = not (unanswered or waiting_bytes)
         if idle and self._idle is not None:
             return self._idle
@@ -182,11 +182,13 @@ class LinkEstimate:
             least_us = self._recent[-1][1] if self._recent else self._prior_rtt_us
         else:
             until_us += RECENT_SPAN_US + 1
+        if least_us != self._rtt_now_us and self._residuals.too_few:
+            self._past_until_us = 0  # what joins too few samples goes with the round trip
         self._rtt_now_us, self._rtt_now_until_us = least_us, until_us
         self._idle = None
 
     def _take_past(self, now_us: int) -> Past:
-        """Good until a sample comes or goes or the worker's word is old."""
+        """Good until a sample comes or goes, the worker's word is old, or the round trip is another while there are few."""
         least_us = self._reported_us(now_us)
         past = self._residuals.past(
             now_us,
@@ -202,10 +204,13 @@ class LinkEstimate:
 
     def _reported_us(self, now_us: int) -> int:
         """What the worker says a new frame would take, while that is fresh and it has a queue at all."""
-        if self._load_us is None or now_us - self._load_us > LOAD_SPAN_US or not self._load.queue_us:
+        if not self._load_fresh(now_us) or not self._load.queue_us:
             return 0
         return self._load.queue_us + self._load.service_p50_us
 
+    def _load_fresh(self, now_us: int) -> bool:
+        return self._load_us is not None and now_us - self._load_us <= LOAD_SPAN_US
+
     def _worker_us(self, now_us: int) -> int:
         """The worker's time for one frame: the median seen, or what it says of itself."""
-        return self._residuals.worker_us() or self._reported_us(now_us) or self._load.service_p50_us
+        return self._residuals.worker_us(now_us) or self._reported_us(now_us) or self._load.service_p50_us

@@ -20,7 +20,7 @@ PRIOR_STRETCH = (1.0, 1.2, 1.6, 2.5)
 
 
 class Residuals:
-    """The last `SAMPLES`, none older than `SPAN_US` when `past` is asked."""
+    """The last `SAMPLES`, none older than `SPAN_US` when asked."""
 
     def __init__(self) -> None:
         self._at_us: deque[int] = deque(maxlen=SAMPLES)
@@ -56,25 +56,30 @@ class Residuals:
             for at in [at for at, of in enumerate(self._frames) if of == frame][::-1]:
                 self._drop(at)
 
-    def worker_us(self) -> int | None:
-        """The median time at the worker, None before the first."""
+    @property
+    def too_few(self) -> bool:
+        """Whether `past`, as it was when last asked, was joined by what a link is like as a rule."""
+        return len(self._weights) < len(PRIOR_STRETCH)
+
+    def worker_us(self, now_us: int) -> int | None:
+        """The median time at the worker, None without a sample."""
+        self._drop_old(now_us)
         seen = sorted([worker_us for worker_us in self._worker_us if worker_us])
         return seen[len(seen) // 2] if seen else None
 
     def past(self, now_us: int, *, least_worker_us: int, rtt_us: int, service_us: int) -> Past:
         """Newest last. No state has a worker quicker than `least_worker_us`. `rtt_us` is for what joins too few samples,
         and `service_us` where none says how long the worker takes."""
-        while self._at_us and self._at_us[0] < now_us - SPAN_US:
-            self._drop(0)
+        self._drop_old(now_us)
         if least_worker_us:
             columns = zip(self._extra_us, self._worker_us)  # noqa: B905 - of one length
             fixed_us = [extra + max(worker, least_worker_us) for extra, worker in columns]
         else:
             fixed_us = list(self._fixed_us)
         stretch, weights = list(self._stretch), list(self._weights)
-        if len(weights) < len(PRIOR_STRETCH):
+        if self.too_few:
             prior, newest = PRIOR_STRETCH[len(weights) :], weights[-1] if weights else 1.0
-            worker_us = max(self.worker_us() or service_us, least_worker_us)
+            worker_us = max(self.worker_us(now_us) or service_us, least_worker_us)
             fixed_us += [(s - 1.0) * rtt_us + worker_us for s in prior]
             stretch += prior
             weights += [newest] * len(prior)
@@ -83,6 +88,10 @@ class Residuals:
     def past_until_us(self, now_us: int) -> int:
         """Until when what `past` said holds, if nothing is added: then the oldest is too old."""
         return self._at_us[0] + SPAN_US + 1 if self._at_us else now_us
+
+    def _drop_old(self, now_us: int) -> None:
+        while self._at_us and self._at_us[0] < now_us - SPAN_US:
+            self._drop(0)
 
     def _drop(self, at: int) -> None:
         for column in (

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 
 from edge.agent import Agent
 from edge.config.pipeline import load_pipeline
-from edge.precedence import PRIORITY, precede
+from edge.precedence import PRIORITY, Precedence
+from tests.support.eventually import eventually
 
 PIPELINE = """\
 version: 1
@@ -24,6 +26,7 @@ near: {{detector: {{kind: synthetic, delay: 1ms}}}}
 links: {{cable: {{url: "zmq://127.0.0.1:1"}}}}
 {more}
 """
+NOISE = bytes(range(256)) * 4096
 HANDS_ON = ["dispatcher", "link-cable", "outbox-writer"]
 
 
@@ -44,16 +47,25 @@ def policy(of: threading.Thread) -> int:
     return os.sched_getscheduler(of.native_id) & ~os.SCHED_RESET_ON_FORK
 
 
+@contextmanager
+def precedence(*names: str) -> Iterator[list[str]]:
+    made = Precedence()
+    try:
+        yield made.start(names)
+    finally:
+        made.close()
+
+
 def permitted() -> bool:
-    with thread("asks") as asks:
-        return precede(["asks"]) == [asks.name]
+    with thread("asks") as asks, precedence("asks") as first:
+        return first == [asks.name]
 
 
 def test_only_the_threads_that_were_named_go_first_and_at_the_lowest_priority() -> None:
     if not permitted():
         pytest.skip("needs CAP_SYS_NICE or an rtprio limit")
-    with thread("first") as first, thread("other") as other:
-        assert precede(["first", "nobody"]) == ["first"]
+    with thread("first") as first, thread("other") as other, precedence("first", "nobody") as ahead:
+        assert ahead == ["first"]
         assert policy(first) == os.SCHED_RR
         assert os.sched_getparam(first.native_id or 0).sched_priority == PRIORITY
         assert policy(other) == os.SCHED_OTHER
@@ -65,9 +77,36 @@ def test_where_it_is_not_permitted_nothing_changes(monkeypatch: pytest.MonkeyPat
         raise PermissionError("Operation not permitted")
 
     monkeypatch.setattr(os, "sched_setscheduler", refused)
-    with thread("first") as first:
-        assert precede(["first"]) == []
+    with thread("first") as first, precedence("first") as ahead:
+        assert ahead == []
         assert policy(first) == os.SCHED_OTHER
+
+
+def test_a_thread_that_works_without_a_pause_waits_its_turn_until_it_is_quiet_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    if not permitted():
+        pytest.skip("needs CAP_SYS_NICE or an rtprio limit")
+    quiet, over = threading.Event(), threading.Event()
+
+    def spin() -> None:
+        while not quiet.is_set():
+            zlib.compress(NOISE)  # which keeps nobody from the interpreter
+        over.wait()
+
+    spins = threading.Thread(target=spin, name="spins")
+    spins.start()
+    try:
+        with precedence("spins"):
+            assert policy(spins) == os.SCHED_RR
+            eventually(lambda: policy(spins) == os.SCHED_OTHER, 15.0)
+            assert "thread spins works without a pause" in caplog.text
+            quiet.set()
+            eventually(lambda: policy(spins) == os.SCHED_RR, 15.0)
+    finally:
+        quiet.set()
+        over.set()
+        spins.join()
 
 
 @pytest.mark.parametrize(("more", "ahead"), [("", HANDS_ON), ("scheduler: {real_time: false}", [])])
@@ -83,8 +122,8 @@ def test_an_agent_puts_first_what_hands_on_and_nothing_that_computes_unless_told
     agent = Agent(load_pipeline(tmp_path / "pipeline.yaml"))
     agent.start()
     try:
-        first = sorted(t.name for t in threading.enumerate() if policy(t) == os.SCHED_RR)
-        assert first == ahead
+        first = {t.name for t in threading.enumerate() if policy(t) == os.SCHED_RR}
+        assert first - {"precedence"} == {*ahead}  # which looks after the others
         assert agent.summary()["real_time"] == ahead
     finally:
         agent.close()

@@ -61,6 +61,15 @@ def test_several_models_and_instances_share_the_engines_evenly():
         assert len(engine_processes()) == 2
 
 
+def test_an_engine_looks_through_nothing_it_has_loaded_for_garbage_once_all_of_it_is_there():
+    recipe = Recipe(model="synthetic", maker="tests.support.engine_detectors:settled", instances=2)
+    with engines(recipe) as made:
+        detectors = [made.build("synthetic") for _ in range(2)]
+        eventually(lambda: not made.trouble(), WITHIN_S)
+        for detector in detectors:
+            assert int(detector.detect(picture()).class_ids[0]) == 1
+
+
 def test_a_batch_is_one_run_and_what_does_not_fit_together_is_several():
     with engines(memory_bytes=3 * 24 * 32 * 3 + 200) as made:
         detector = made.build("synthetic")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from edge.scheduling.link_estimate import LinkEstimate
 from edge.scheduling.timing import far_timing, near_timing
-from pipelines.result import WorkerTiming
+from pipelines.result import Load, WorkerTiming
 
 MS = 1000
 
@@ -126,3 +126,43 @@ def test_the_parts_of_a_latency_add_up_to_it(waits, size):
         worker=WorkerTiming(queue_us=given_, resident_us=run),
     )
     assert sum(far.values()) == released
+
+
+def asked(estimate, now_us, *, before):
+    if before:
+        estimate.forecast(now_us)
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["asked before", "not asked before"])
+def test_what_joins_too_few_frames_goes_with_the_round_trip_as_it_is_now(before):
+    estimate, now = LinkEstimate(), 1_000_000
+    nominal = estimate.nominal(size_bytes=1_000, in_flight_bytes=0, now_us=now)
+    estimate.observe_overdue(sent_us=now - 1 * MS, nominal=nominal, now_us=now)
+    asked(estimate, now, before=before)
+    estimate.observe_rtt(1 * MS, now)
+    assert estimate.forecast(now).completion_us(1_000) < 2 * MS
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["asked before", "not asked before"])
+def test_a_worker_that_says_the_same_again_after_a_silence_is_believed(before):
+    estimate, now = LinkEstimate(), 1_000_000
+    for _ in range(10):
+        now = reply(estimate, sent_us=now, rtt_ms=20, worker_ms=5)
+    queue = Load(queue_us=300 * MS, service_p50_us=20 * MS)
+    estimate.observe_load(queue, now)
+    now += 2_000_000
+    asked(estimate, now, before=before)
+    estimate.observe_load(queue, now)
+    assert p_of(estimate, 200, now) == 0.0
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["asked before", "not asked before"])
+def test_how_long_a_worker_took_long_ago_says_nothing_of_a_frame_that_is_overdue(before):
+    estimate, now = LinkEstimate(), 1_000_000
+    for _ in range(10):
+        now = reply(estimate, sent_us=now, rtt_ms=20, worker_ms=400)
+    now += 6_000_000
+    asked(estimate, now, before=before)
+    nominal = estimate.nominal(size_bytes=25_000, in_flight_bytes=0, now_us=now - 300 * MS)
+    estimate.observe_overdue(sent_us=now - 300 * MS, nominal=nominal, now_us=now)
+    assert p_of(estimate, 200, now) == 0.75  # of what a link is like as a rule; the overdue one is the rest
