@@ -19,10 +19,10 @@ class Lookout:
         self._next_look_us = 0
         self.sight: LinkSight | None = None
 
-    def turn(self, now_us: int) -> bool:
-        """Look, if it is time or something changed; whether it did."""
+    def turn(self, now_us: int, *, at_once: bool = False) -> bool:
+        """Look, if it is time or something changed or `at_once`; whether it did."""
         changed = self.sight is None or self._far.state != self.sight.state
-        if now_us < self._next_look_us and not changed:
+        if now_us < self._next_look_us and not changed and not at_once:
             return False
         self._next_look_us = now_us + LOOK_EVERY_US
         self.sight = sight = self._far.sight(now_us)

@@ -45,9 +45,9 @@ class Lookouts:
         self._words = {port.name: LinkWords(near=near) for port in ports}
         self.sights: Sequence[LinkSight] = ()
 
-    def turn(self, now_us: int) -> None:
-        """Look where it is time or something changed."""
-        looked = [lookout.turn(now_us) for lookout in self._lookouts]
+    def turn(self, now_us: int, *, at_once: bool = False) -> None:
+        """Look where it is time or something changed, or everywhere `at_once`."""
+        looked = [lookout.turn(now_us, at_once=at_once) for lookout in self._lookouts]
         if not any(looked):
             return
         self.sights = sights = tuple(s for lookout in self._lookouts if (s := lookout.sight) is not None)

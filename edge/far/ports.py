@@ -93,9 +93,9 @@ class FarPorts:
         """The links as they were seen last, none before the first look; from any thread."""
         return self._lookouts.sights
 
-    def look(self, now_us: int) -> None:
-        """Time has passed, or something happened."""
-        self._lookouts.turn(now_us)
+    def look(self, now_us: int, *, at_once: bool = False) -> None:
+        """Time has passed, or something happened; `at_once`: `sights` are of now, not of up to 50 ms ago."""
+        self._lookouts.turn(now_us, at_once=at_once)
 
     def act(self, action: FarAction) -> Sequence[Action]:
         """Have the link that `action` names carry it out; what the scheduler decides when that fails at once."""

@@ -19,7 +19,7 @@ def summary_of(
     run_dir: RunDir | None,
 ) -> dict[str, object]:
     """Plain values for JSON; `in_slots` frames still lie in slots. Units are in the names. Links are as the dispatcher
-    saw them last."""
+    saw them last, which is when it ended."""
     scheduler = dispatcher.scheduler
     return {
         **dispatcher.counters.summary(pending=dispatcher.pending_frames + in_slots),

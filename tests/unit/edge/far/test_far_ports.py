@@ -137,6 +137,17 @@ def test_each_action_goes_over_the_link_it_names_and_over_no_other() -> None:
     assert house.wires["cable"].fresh == 0
 
 
+def test_links_are_seen_now_and_then_and_once_more_at_the_end() -> None:
+    house = House()
+    house.connect("cable")
+    house.ports.look(NOW_US)
+    house.wires["cable"].bytes_out = 500
+    house.ports.look(NOW_US + 1)
+    assert house.ports.sights[0].sent_bytes == 0
+    house.ports.look(NOW_US + 2, at_once=True)
+    assert house.ports.sights[0].sent_bytes == 500
+
+
 def test_a_frame_over_two_links_is_encoded_once_and_each_link_has_its_time() -> None:
     house = House()
     house.connect("cable", "lte")
