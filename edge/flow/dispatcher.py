@@ -269,9 +269,9 @@ class Dispatcher(threading.Thread):
             del self._pending[key]
             self._enactor.do(self.scheduler.forget(key, self._clock_us()))
             self._unasked.shed(pending.frame, ShedReason.STOPPING)
+        self._over = True
         if self.far is not None:  # the summary has all that counted until here
             self.far.look(self._clock_us(), at_once=True)
-        self._over = True
 
     @property
     def sights(self) -> Sequence[LinkSight]:

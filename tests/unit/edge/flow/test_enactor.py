@@ -87,7 +87,7 @@ class House:
 
         def far(pending: Any) -> Any:
             pending[KEY] = self.pending
-            return SimpleNamespace(look=lambda _: None)
+            return SimpleNamespace(look=lambda _, **__: None)
 
         dispatcher = Dispatcher(
             scheduler=self.scheduler,
