@@ -1,6 +1,7 @@
 """A worker that does as it is told, so that links can be judged without a service."""
 
 import threading
+from typing import ClassVar
 
 from pipelines.result import Detections, Load, WorkerTiming
 from protos.endpoint import Peer
@@ -81,7 +82,9 @@ class ScriptedSession:
 
 class ScriptedEndpoint:
     """Welcomes everybody, unless `refusal` is set or it is `silent` (F07). While `reading` is clear it takes nothing
-    off the wire."""
+    off the wire. Its sessions are of `session_type`."""
+
+    session_type: ClassVar[type[ScriptedSession]] = ScriptedSession
 
     def __init__(self) -> None:
         self.sessions: list[ScriptedSession] = []
@@ -94,7 +97,7 @@ class ScriptedEndpoint:
         self.reading.set()
 
     def open(self, peer: Peer) -> ScriptedSession:
-        session = ScriptedSession(self, peer)
+        session = self.session_type(self, peer)
         self.sessions.append(session)
         return session
 

@@ -13,7 +13,6 @@ from cloud.listeners.zmq import ZmqListener
 from cloud.listeners.zmq_ends import LAST_WORDS_US, ZmqEnds
 from cloud.listeners.zmq_peer import ZmqPeer
 from cloud.listeners.zmq_router import has_message, new_router, take_message
-from protos.endpoint import Peer
 from protos.wire.live import FrameBody
 from protos.wire.messages import ToWorker
 from protos.wire.multipart import Parts, pack_to_worker
@@ -49,15 +48,12 @@ class Clerk(ScriptedSession):
 class Office(ScriptedEndpoint):
     """Where time passes only while frames are run; `ended_at_run`: sessions that had ended at each run."""
 
+    session_type = Clerk
+
     def __init__(self) -> None:
         super().__init__()
         self.now_us = 1_000_000
         self.ended_at_run: list[int] = []
-
-    def open(self, peer: Peer) -> ScriptedSession:
-        session = Clerk(self, peer)
-        self.sessions.append(session)
-        return session
 
 
 @pytest.fixture

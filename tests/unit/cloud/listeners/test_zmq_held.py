@@ -53,15 +53,12 @@ class Clerk(ScriptedSession):
 class Office(ScriptedEndpoint):
     """Where time passes only while it cancels."""
 
+    session_type = Clerk
+
     def __init__(self) -> None:
         super().__init__()
         self.now_us = 1_000_000
         self.at_cancel, self.go_on = threading.Event(), threading.Event()
-
-    def open(self, peer: Peer) -> ScriptedSession:
-        session = Clerk(self, peer)
-        self.sessions.append(session)
-        return session
 
 
 @pytest.fixture
