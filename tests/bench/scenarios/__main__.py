@@ -66,7 +66,12 @@ def main() -> None:
     parser.add_argument("--cc", default="cubic", help="TCP congestion control of both sides")
     parser.add_argument("--worker", default="cached", choices=("cached", "real"))
     parser.add_argument("--link", default="zmq", choices=("zmq", "grpc"))
-    parser.add_argument("--ladder", default="sketch", choices=tuple(LADDERS))
+    parser.add_argument(
+        "--ladder",
+        default="wide",
+        choices=tuple(LADDERS),
+        help="wide: the eight rungs `simulate` has; sketch: three, as one writes them without a calibration",
+    )
     parser.add_argument(
         "--service-ms",
         type=float,

@@ -37,7 +37,7 @@ class Plan:
     cc: str
     worker: str = "cached"
     link: str = "zmq"
-    ladder: str = "sketch"
+    ladder: str = "wide"
     service_ms: float | None = None
     round: int = 0
 
