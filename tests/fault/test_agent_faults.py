@@ -28,7 +28,7 @@ def test_identities_are_never_reused_by_the_next_start(tmp_path: Path):
     """F11"""
     with rig(tmp_path) as r:
         r.start_agent()
-        r.wait_answers("near", 20)
+        r.wait_answers("near", 20, within_s=30.0)
         r.kill_agent()
         r.start_worker()
         r.start_agent("--frames", "60")
@@ -61,7 +61,7 @@ def test_a_failed_detector_run_is_a_status_and_never_an_empty_list(tmp_path: Pat
     """F18"""
     with rig(tmp_path, near_extra=", fail_every: 3", policy="near_only", deadline="5s") as r:
         r.start_agent()
-        failed = r.wait_answers("missed", 5)
+        failed = r.wait_answers("missed", 5, within_s=30.0)
         r.wait_answers("near", 5)
         r.stop_agent(within_s=10.0)
         assert {a["status"] for a in failed} == {"failed"}
