@@ -30,11 +30,13 @@ class Status(StrEnum):
 
 
 class ShedReason(StrEnum):
-    SLOT_OVERWRITTEN = "slot_overwritten"
-    STALE_SOURCE = "stale_source"
-    OVERLOAD = "overload"
-    PRIORITY = "priority"
-    STOPPING = "stopping"
+    """Why a frame ended without an answer."""
+
+    SLOT_OVERWRITTEN = "slot_overwritten"  # a newer frame of its stream came before anybody took it
+    STALE_SOURCE = "stale_source"  # it was old when the camera delivered it
+    OVERLOAD = "overload"  # no time was left to answer it
+    PRIORITY = "priority"  # frames that matter more had near
+    STOPPING = "stopping"  # the agent ends
 
 
 class GapReason(StrEnum):

@@ -7,9 +7,9 @@ import cv2
 
 from edge.capture.base import Shape
 from edge.capture.camera_check import why_not
-from edge.capture.video import next_picture, settle_ffmpeg, shape_of
-from pipelines.errors import Fatal, Retryable
-from pipelines.frame import Picture
+from edge.capture.ffmpeg_settings import settle_ffmpeg
+from edge.capture.video import VideoSource
+from pipelines.errors import Retryable
 from pipelines.redaction import redacted
 
 # Below the watchdog's patience FFmpeg must not give up, or its silence would look like a dropped connection.
@@ -18,7 +18,7 @@ _SLACK_MS = 500
 _NO_PTS = -(2.0**62)
 
 
-class FfmpegSource:
+class FfmpegSource(VideoSource):
     """`transport`: "tcp" | "udp", of RTSP. `open_us`, `read_us`: after these FFmpeg gives up by itself; `ask_us`: how
     long the camera is asked why it gave nothing."""
 
@@ -28,7 +28,6 @@ class FfmpegSource:
         self._open_us = open_us
         self._read_us = read_us
         self._ask_s = ask_us / 1e6
-        self._video: cv2.VideoCapture | None = None
 
     def open(self) -> Shape:
         """Raises Retryable, saying what the camera answered, when there is no picture to be had."""
@@ -50,24 +49,10 @@ class FfmpegSource:
         if not video.isOpened():
             video.release()
             raise Retryable(f"cannot open {redacted(self._url)}: {why_not(self._url, timeout_s=self._ask_s)}")
-        self._video = video
-        return shape_of(video)
-
-    def read(self) -> Picture | None:
-        if self._video is None:
-            raise Fatal("the camera was read before it was opened")
-        return next_picture(self._video)
+        return self._take(video)
 
     @property
     def pts_us(self) -> int | None:
         if self._video is None or self._video.get(cv2.CAP_PROP_PTS) < _NO_PTS:
             return None
         return round(self._video.get(cv2.CAP_PROP_POS_MSEC) * 1000)
-
-    def let_go(self) -> None:
-        """Nothing to do: a call in C code cannot be interrupted, and ends by its own timeout."""
-
-    def close(self) -> None:
-        if self._video is not None:
-            self._video.release()
-            self._video = None

@@ -6,16 +6,15 @@ from typing import Any, Self
 import cv2
 
 from edge.capture.base import Shape
-from edge.capture.video import next_picture, shape_of
-from pipelines.errors import Fatal, Retryable
-from pipelines.frame import Picture
+from edge.capture.video import VideoSource
+from pipelines.errors import Retryable
 
 _FOURCC = {"mjpeg": "MJPG", "yuyv": "YUYV"}
 # The driver keeps as few pictures as it can: a picture that waited in the kernel is old.
 _BUFFERS = 1
 
 
-class UsbSource:
+class UsbSource(VideoSource):
     """`device`: N of /dev/videoN or a path; `size`, `fps` and `pixels` are wishes, the driver gives its nearest."""
 
     def __init__(
@@ -30,7 +29,6 @@ class UsbSource:
         self._size = size
         self._fps = fps
         self._pixels = pixels
-        self._video: cv2.VideoCapture | None = None
 
     @classmethod
     def from_config(cls, config: Any) -> Self:
@@ -57,15 +55,9 @@ class UsbSource:
             raise Retryable(
                 f"{self._path} gives no pictures; another program may be using it, or it is no camera"
             )
-        self._video = video
         for setting, value in self._wishes():
             video.set(setting, value)  # a driver that cannot says so by what it gives
-        return shape_of(video)
-
-    def read(self) -> Picture | None:
-        if self._video is None:
-            raise Fatal("the camera was read before it was opened")
-        return next_picture(self._video)
+        return self._take(video)
 
     @property
     def pts_us(self) -> int | None:
@@ -74,14 +66,6 @@ class UsbSource:
             return None
         stamp_us = round(self._video.get(cv2.CAP_PROP_POS_MSEC) * 1000)
         return stamp_us if stamp_us > 0 else None
-
-    def let_go(self) -> None:
-        """Nothing to do: a call in C code cannot be interrupted, and ends by its own timeout."""
-
-    def close(self) -> None:
-        if self._video is not None:
-            self._video.release()
-            self._video = None
 
     def _wishes(self) -> list[tuple[int, float]]:
         wishes: list[tuple[int, float]] = []

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from edge.config.scheduler import SchedulerConfig
+from edge.config.scheduler import NEEDS_NEAR, SchedulerConfig
 from edge.config.streams import StreamConfig
 from edge.config.uplink import AroundConfig, UplinkConfig, uplink_faults
 from edge.links.kinds import LinkConfig
@@ -200,7 +200,7 @@ class PipelineConfig(Block):
     def _fits_together(self) -> Self:
         faults: list[tuple[tuple[str | int, ...], str]] = []
         policy = self.scheduler.policy
-        if policy in ("near_only", "confidence") and self.near is None:
+        if policy in NEEDS_NEAR and self.near is None:
             faults.append((("scheduler", "policy"), f"{policy} needs a `near` detector"))
         if policy == "far_only" and not self.links:
             faults.append((("scheduler", "policy"), "far_only needs a link"))

@@ -92,6 +92,9 @@ class SchedulerConfig(Block):
         return ladder
 
 
+NEEDS_NEAR = frozenset({"near_only", "confidence"})
+"""Policies that are nothing without a near detector."""
+
 POLICIES = Family(
     "policy",
     *(

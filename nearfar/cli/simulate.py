@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edge.scheduling.policies import POLICIES
 from nearfar.cli import options, outputs
 from nearfar.cli.values import SEEDS, DurationOption, FiniteRange
 from pipelines.errors import ConfigError
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from nearfar.simulation.outcome import Outcome
     from nearfar.simulation.recipe import Setup
 
-POLICIES = ("deadline", "confidence", "threshold", "near_only", "far_only", "greedy", "oracle")
+CHOICES = (*POLICIES, "greedy", "oracle")
+"""Of --policy: the scheduler's own, and what could be had with the future known."""
 
 
 @click.command(name="simulate")
@@ -30,7 +32,7 @@ POLICIES = ("deadline", "confidence", "threshold", "near_only", "far_only", "gre
 @click.option(
     "--policy",
     "policies",
-    type=click.Choice(POLICIES),
+    type=click.Choice(CHOICES),
     multiple=True,
     help="Only this one; repeatable. Left out: all, and what could be had with the future known.",
 )

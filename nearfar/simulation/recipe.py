@@ -7,7 +7,9 @@ With measured accuracies the ladder and what each answer is worth come from them
 from dataclasses import dataclass, replace
 
 from edge.config.pipeline import PipelineConfig
+from edge.config.scheduler import NEEDS_NEAR
 from edge.config.scheduler_settings import rung_of, scheduler_settings
+from edge.scheduling.policies import POLICIES
 from edge.scheduling.rung import Rung
 from edge.scheduling.settings import SchedulerSettings, StreamSettings
 from nearfar.simulation.accuracies import Accuracies, constant_accuracies
@@ -91,9 +93,7 @@ def set_up(
         name: StreamSettings(pixels=FAR_PX, priority=stream.priority)
         for name, stream in config.streams.items()
     }
-    needs_near = ("near_only", "confidence")
-    policies = ("deadline", "confidence", "threshold", "near_only", "far_only")
-    able = tuple(p for p in policies if config.near is not None or p not in needs_near)
+    able = tuple(p for p in POLICIES if config.near is not None or p not in NEEDS_NEAR)
     return Setup(scenario=scenario, settings=settings, streams=streams, policies=able)
 
 

@@ -74,6 +74,8 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
+    """A piece of the payload number `index` of the Have numbered `have`, from `offset_bytes` on."""
+
     index: int
     offset_bytes: int
     data: bytes

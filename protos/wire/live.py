@@ -32,6 +32,8 @@ class FrameHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameBody:
+    """The payload of the head before it, as encoded."""
+
     stream: int
     seq: int
     data: Buffer
@@ -39,12 +41,16 @@ class FrameBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
+    """Do not start this frame; a started run finishes and its result is sent."""
+
     stream: int
     seq: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Result:
+    """What the worker's model saw in one frame, and of which file it is: SHA-256 in 64 hex digits."""
+
     stream: int
     seq: int
     detections: Detections
@@ -56,6 +62,8 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reject:
+    """The worker answers this frame with nothing else. `queue_us`: the delay it would have met; `text`: for people."""
+
     stream: int
     seq: int
     reason: RejectReason

@@ -62,6 +62,8 @@ class Hello:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
+    """A model of a worker. `sha256`: of its file, 64 hex digits; `labels`: index = class id."""
+
     name: str
     sha256: str
     labels: tuple[str, ...]
@@ -104,12 +106,17 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ping:
+    """`sent_mono_us`: of the sender's monotonic clock."""
+
     nonce: int
     sent_mono_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pong:
+    """Answers the Ping of the same `nonce`. `arrived_mono_us`: of the answerer's monotonic clock; `resident_us`: from
+    there to the hand-off, so that it can be left out of a round trip."""
+
     nonce: int
     arrived_mono_us: int
     resident_us: int
@@ -119,6 +126,8 @@ class Pong:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goodbye:
+    """Whoever sends it ends this connection; `reason`: for people."""
+
     reason: str
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from edge.scheduling.policies import POLICIES
 from edge.scheduling.settings import StreamSettings
 from nearfar.simulation.accuracies import Accuracies, read_accuracies
 from nearfar.simulation.comparison import BOUNDS
@@ -34,7 +35,6 @@ from tests.bench.report import Report, run
 from tests.bench.vtest_accuracies import SHARED, cache_file
 
 ROOT = Path(__file__).parents[2]
-POLICIES = ("deadline", "confidence", "threshold", "near_only", "far_only")
 SEEDS = 5
 FRAMES = 1500
 FPS = 15.0
@@ -71,7 +71,9 @@ def setup_for(path: Path, accuracies: Accuracies, *, seed: int, frames: int, dea
         seed=seed,
     )
     streams = {"camera": StreamSettings(pixels=512 * 384)}
-    return Setup(scenario=scenario, settings=settings_for(scenario), streams=streams, policies=POLICIES)
+    return Setup(
+        scenario=scenario, settings=settings_for(scenario), streams=streams, policies=tuple(POLICIES)
+    )
 
 
 def best_fixed_rung(path: Path, accuracies: Accuracies, deadline_us: int) -> int:

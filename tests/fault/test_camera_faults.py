@@ -11,16 +11,14 @@ from tests.support import mjpeg
 from tests.support.eventually import eventually
 from tests.support.rig import Process, free_port
 
-pytestmark = pytest.mark.alone
-
 PIPELINE = """\
 version: 1
 agent: gateway
 state_dir: {root}/gateway
-deadline: 300ms
+deadline: {deadline}
 streams:
   door:
-    source: {{kind: camera, url: "{url}", open_timeout: {open_timeout}, stall_after: 500ms}}
+    source: {{kind: camera, url: "{url}", open_timeout: {open_timeout}, stall_after: 1500ms}}
 near:
   detector: {{kind: synthetic, delay: 2ms, labels: [thing]}}
 scheduler: {{policy: near_only}}
@@ -43,7 +41,7 @@ FAR_ONLY = """\
 version: 1
 agent: gateway
 state_dir: {root}/gateway
-deadline: 1s
+deadline: 3s
 streams:
   door: {{source: {{kind: camera, url: "{url}"}}}}
 links:
@@ -55,10 +53,10 @@ sinks:
 
 
 class Gateway:
-    def __init__(self, root, url, open_timeout):
+    def __init__(self, root, url, open_timeout, deadline):
         self.run_dir = root / "run"
         path = root / "pipeline.yaml"
-        path.write_text(PIPELINE.format(root=root, url=url, open_timeout=open_timeout))
+        path.write_text(PIPELINE.format(root=root, url=url, open_timeout=open_timeout, deadline=deadline))
         self.begun = time.monotonic()
         self.process = Process(["edge", str(path), "--run-dir", str(self.run_dir)], root / "agent.log")
 
@@ -70,18 +68,18 @@ class Gateway:
     def answers(self):
         return self.process.lines
 
-    def wait_answers(self, count, within_s=10.0):
+    def wait_answers(self, count, within_s=15.0):
         """`count` answers more than there are now."""
         many = len(self.answers) + count
         eventually(
             lambda: len(self.answers) >= many, within_s, f"{count} more answers; log:\n{self.log[-2000:]}"
         )
 
-    def wait_said(self, words, within_s=10.0):
+    def wait_said(self, words, within_s=15.0):
         eventually(lambda: words in self.log, within_s, f"{words!r} in the log; it is:\n{self.log[-2000:]}")
 
-    def stop(self, within_s=2.0):
-        """SIGTERM; the summary, whose law has been checked."""
+    def stop(self, within_s=5.0):
+        """SIGTERM; the summary, whose law has been checked. Half of what a camera may take to open."""
         begun = time.monotonic()
         code = self.process.stop()
         took_s = time.monotonic() - begun
@@ -99,8 +97,8 @@ class Gateway:
 def gateway(tmp_path):
     started = []
 
-    def start(url, *, open_timeout="10s"):
-        made = Gateway(tmp_path, url, open_timeout)
+    def start(url, *, open_timeout="10s", deadline="3s"):
+        made = Gateway(tmp_path, url, open_timeout, deadline)
         started.append(made)
         made.process.wait_ready()
         return made
@@ -212,6 +210,7 @@ def test_a_wrong_path_is_said_in_words_and_the_agent_stops(gateway):
     assert agent.log.count("404") == 1
 
 
+@pytest.mark.alone
 def test_pictures_kept_during_a_stall_are_shed_and_the_next_fresh_one_is_answered(gateway):
     """F13"""
     stalled, over = threading.Event(), threading.Event()
@@ -220,7 +219,7 @@ def test_pictures_kept_during_a_stall_are_shed_and_the_next_fresh_one_is_answere
         line.send(mjpeg.HEAD)
         line.pictures(range(30), period_s=0.03)
         stalled.set()
-        line.wait(0.4)  # below stall_after: it is the burst that has to be noticed
+        line.wait(0.4)  # far below stall_after: it is the burst that has to be noticed
         for number in range(13):
             line.send(mjpeg.part(mjpeg.jpeg(number)))
         over.set()
@@ -228,7 +227,7 @@ def test_pictures_kept_during_a_stall_are_shed_and_the_next_fresh_one_is_answere
         line.pictures(iter(range(1000)), period_s=0.03)
 
     with mjpeg.mjpeg(script) as server:
-        agent = gateway(server.url)
+        agent = gateway(server.url, deadline="300ms")  # what is older is stale
         eventually(over.is_set, what="the burst")
         before = len(agent.answers)
         eventually(lambda: len(agent.answers) > before + 10, what="answers to fresh pictures")

@@ -22,8 +22,6 @@ from tests.support.eventually import eventually
 from tests.support.rig import rig
 from tests.support.workers import WorkerProcess
 
-pytestmark = pytest.mark.alone
-
 
 def page(worker: WorkerProcess, path: str) -> str:
     try:
@@ -132,6 +130,7 @@ def test_a_drain_under_load_finishes_acks_and_keeps_what_was_admitted(start, who
         assert len(store.identities()) == frames
 
 
+@pytest.mark.alone
 def test_a_worker_whose_engines_hang_ends_in_its_time(start):
     worker = start("processes=2", "drain=1s", "engine={hang_after: 1h}", delay="500ms")
     data, encoding = body()
@@ -147,6 +146,7 @@ def test_a_worker_whose_engines_hang_ends_in_its_time(start):
         assert worker.process.wait(1.0 + 7.0) == 1, "a frame was left over"
 
 
+@pytest.mark.alone
 def test_an_agent_falls_back_near_while_the_engine_of_its_worker_is_away_and_comes_back(tmp_path: Path):
     """F06"""
     with rig(tmp_path) as r:
@@ -166,6 +166,7 @@ def test_an_agent_falls_back_near_while_the_engine_of_its_worker_is_away_and_com
         r.stop_worker()
 
 
+@pytest.mark.alone
 def test_an_agent_is_answered_near_while_the_engine_of_its_worker_hangs_and_far_again_after(tmp_path: Path):
     with rig(tmp_path) as r:
         r.worker_sets = ("processes=1", "engine={hang_after: 2s}")

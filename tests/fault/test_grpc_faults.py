@@ -21,7 +21,7 @@ def test_a_frame_in_flight_when_the_worker_dies_is_answered_near_and_a_new_worke
     """F01, F11: kill −9, and another worker on the same port."""
     with rig(tmp_path, far_delay="60ms", link="grpc") as r:
         r.start_worker()
-        r.start_agent("--frames", "250")
+        r.start_agent("--frames", "150")
         before = _healthy(r)
         assert r.worker is not None
         r.worker.kill()

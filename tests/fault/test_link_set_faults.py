@@ -12,8 +12,6 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.rig import Process, Rig, free_port, rig
 
-pytestmark = pytest.mark.alone
-
 LINKS = ("cable", "spare")
 
 
@@ -67,6 +65,7 @@ def pair(root: Path, **options: object) -> Iterator[Pair]:
         yield Pair(made)
 
 
+@pytest.mark.alone
 def test_a_lost_worker_costs_no_deadline_and_far_goes_on_over_the_other_link(tmp_path: Path):
     """F01, F04: the worker that answers is killed and comes back, then the one that answers is frozen."""
     with pair(tmp_path) as two:
@@ -96,14 +95,14 @@ def test_a_lost_worker_costs_no_deadline_and_far_goes_on_over_the_other_link(tmp
 
 def test_both_workers_lost_and_one_back_loses_no_record_and_makes_none_twice(tmp_path: Path):
     """F12, F25: what was answered near goes up over whichever link is there."""
-    with pair(tmp_path) as two:
+    with pair(tmp_path, deadline="5s") as two:
         r = two.rig
-        two.start_agent("--frames", "250")
-        r.wait_answers("far", 20)
+        two.start_agent("--frames", "150")
+        r.wait_answers("far", 20, within_s=30.0)
         before = len(r.answers)
         for link in LINKS:
             two.by_link[link].kill()
-        r.wait_answers("near", 40, after=before)
+        r.wait_answers("near", 40, after=before, within_s=30.0)
         two.start("spare")
         summary = r.finish_agent()
         assert summary["outbox"]["pending"] == 0
@@ -114,14 +113,14 @@ def test_both_workers_lost_and_one_back_loses_no_record_and_makes_none_twice(tmp
 
 
 def test_a_worker_with_another_store_is_said_and_left_and_the_other_link_serves(tmp_path: Path):
-    with pair(tmp_path) as two:
+    with pair(tmp_path, deadline="5s") as two:
         r = two.rig
         two.by_link["spare"].kill()
         r.port = two.ports["spare"]
         r.start_worker(store=tmp_path / "elsewhere")
         two.start_agent()
-        r.wait_answers("far", 40)
-        summary = r.stop_agent()
+        r.wait_answers("far", 40, within_s=30.0)
+        summary = r.stop_agent(within_s=10.0)
         assert r.agent is not None
         log = r.agent.log.read_text()
         refused = {link for link in LINKS if f"link {link}: not using this worker" in log}
@@ -132,6 +131,7 @@ def test_a_worker_with_another_store_is_said_and_left_and_the_other_link_serves(
         assert summary["frames"]["missed"] == 0
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_without_near_a_lost_worker_costs_only_what_was_on_its_way(tmp_path: Path, number: signal.Signals):
     with pair(tmp_path, policy="far_only") as two:

@@ -1,15 +1,13 @@
 """kill −9 while the outbox writes: everything it reported committed is there afterwards."""
 
 import random
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, Watermark
+from tests.support.killed_child import reports_until_killed
 from tests.support.outboxes import RUN
 
 # Appends for ever, acknowledges some, and names each seq on stdout only when its commit has returned.
@@ -47,21 +45,10 @@ def test_everything_reported_committed_before_a_kill_is_there_after_it(
     acked: set[int] = set()
     first = 1
     for _ in range(5):
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(path), durability, str(first)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert child.stdout is not None
-        with child:
-            lines = [child.stdout.readline() for _ in range(dice.randint(3, 60))]
-            child.send_signal(signal.SIGKILL)
-            lines += child.stdout.readlines()
-        for line in lines:
-            if line.count(" ") != 2 or not line.endswith("\n"):
-                continue  # cut off by the kill: not reported
-            what, low, high = line.split()
-            (committed if what == "committed" else acked).update(range(int(low), int(high) + 1))
+        for what, seqs in reports_until_killed(
+            CHILD, str(path), durability, str(first), lines=dice.randint(3, 60)
+        ):
+            (committed if what == "committed" else acked).update(seqs)
         assert committed
 
         store = SqliteOutbox(path)

@@ -1,14 +1,12 @@
 """kill −9 while a sink's queue is filled and emptied: what was reported kept is delivered, or there afterwards, in order."""
 
 import random
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 from edge.sinks.spool import Spool
 from edge.sinks.spool_file import SpoolFile
 from pipelines.runtime import monotonic_us
+from tests.support.killed_child import reports_until_killed
 
 HOUR_US = 3_600_000_000
 
@@ -44,21 +42,9 @@ def test_everything_reported_kept_before_a_kill_is_delivered_or_there_after_it(t
     kept: set[int] = set()
     delivered: list[int] = []
     for _ in range(6):
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(path), str(max(kept, default=0) + 4)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert child.stdout is not None
-        with child:
-            lines = [child.stdout.readline() for _ in range(dice.randint(3, 80))]
-            child.send_signal(signal.SIGKILL)
-            lines += child.stdout.readlines()
-        for line in lines:
-            if line.count(" ") != 2 or not line.endswith("\n"):
-                continue  # cut off by the kill: not reported
-            what, low, high = line.split()
-            seqs = range(int(low), int(high) + 1)
+        for what, seqs in reports_until_killed(
+            CHILD, str(path), str(max(kept, default=0) + 4), lines=dice.randint(3, 80)
+        ):
             if what == "kept":
                 kept.update(seqs)
             else:

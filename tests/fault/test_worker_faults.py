@@ -10,12 +10,10 @@ import pytest
 from tests.support.rig import Rig, free_port, rig
 from tests.support.switch import Switch
 
-pytestmark = pytest.mark.alone
-
 
 def _healthy(r: Rig) -> int:
     """≥ 20 far answers; how many answers have been given so far."""
-    r.wait_answers("far", 20)
+    r.wait_answers("far", 20, within_s=30.0)
     return len(r.answers)
 
 
@@ -23,6 +21,7 @@ def _in_time(answers: list[dict[str, object]]) -> bool:
     return all(a["on_time"] for a in answers)
 
 
+@pytest.mark.alone
 def test_a_frame_in_flight_when_the_worker_dies_is_answered_near_and_a_new_worker_is_found(tmp_path: Path):
     """F01"""
     with rig(tmp_path, far_delay="60ms") as r:
@@ -40,6 +39,7 @@ def test_a_frame_in_flight_when_the_worker_dies_is_answered_near_and_a_new_worke
         assert summary["frames"]["missed"] == 0
 
 
+@pytest.mark.alone
 def test_a_receiver_that_stays_dead_never_blocks_capture(tmp_path: Path):
     """F03"""
     with rig(tmp_path) as r:
@@ -58,6 +58,7 @@ def test_a_receiver_that_stays_dead_never_blocks_capture(tmp_path: Path):
         assert summary["outbox"]["pending"] > 0
 
 
+@pytest.mark.alone
 def test_a_frozen_worker_costs_no_frame_and_no_deadline(tmp_path: Path):
     """F04"""
     with rig(tmp_path) as r:
@@ -74,6 +75,7 @@ def test_a_frozen_worker_costs_no_frame_and_no_deadline(tmp_path: Path):
         assert sum(summary["frames"]["shed"].values()) <= 1
 
 
+@pytest.mark.alone
 def test_a_cloud_that_accepts_and_never_answers_is_bounded_by_the_deadline(tmp_path: Path):
     """F07"""
     with socket.create_server(("127.0.0.1", 0)) as mute, rig(tmp_path, link_port=mute.getsockname()[1]) as r:
@@ -83,6 +85,7 @@ def test_a_cloud_that_accepts_and_never_answers_is_bounded_by_the_deadline(tmp_p
         r.stop_agent()
 
 
+@pytest.mark.alone
 def test_a_refusing_endpoint_degrades_the_run_and_is_retried_in_the_background(tmp_path: Path):
     """F08"""
     with rig(tmp_path) as r:
@@ -103,6 +106,7 @@ def test_a_refusing_endpoint_degrades_the_run_and_is_retried_in_the_background(t
         r.stop_agent()
 
 
+@pytest.mark.alone
 def test_late_replies_are_matched_by_identity_and_counted(tmp_path: Path):
     """F09"""
     with rig(tmp_path, deadline="400ms", far_delay="150ms") as r:
@@ -122,13 +126,13 @@ def test_late_replies_are_matched_by_identity_and_counted(tmp_path: Path):
 
 def test_the_cloud_ends_with_one_record_for_every_answer_after_an_outage(tmp_path: Path):
     """F12, F25"""
-    with rig(tmp_path) as r:
+    with rig(tmp_path, deadline="5s") as r:
         r.start_worker()
-        r.start_agent("--frames", "200")
+        r.start_agent("--frames", "150")
         before = _healthy(r)
         assert r.worker is not None
         r.worker.kill()
-        r.wait_answers("near", 40, after=before)
+        r.wait_answers("near", 40, after=before, within_s=30.0)
         r.start_worker()
         summary = r.finish_agent()
         assert summary["outbox"]["pending"] == 0
@@ -136,9 +140,10 @@ def test_the_cloud_ends_with_one_record_for_every_answer_after_an_outage(tmp_pat
         records = r.records()
         assert len(records) == len(set(records))
         assert set(records) == set(r.seen_identities())
-        assert len(records) == 200
+        assert len(records) == 150 - sum(summary["frames"]["shed"].values())
 
 
+@pytest.mark.alone
 def test_an_agent_moved_between_two_workers_of_one_store_loses_no_answer(tmp_path: Path):
     """F01, F30: the name leads to another worker while records of the first are under way."""
     with Switch() as switch, rig(tmp_path, link_port=switch.port) as r:
@@ -147,7 +152,7 @@ def test_an_agent_moved_between_two_workers_of_one_store_loses_no_answer(tmp_pat
         r.port = free_port()
         second = r.start_worker()
         assert first.ready["store_id"] == second.ready["store_id"]
-        r.start_agent("--frames", "200")
+        r.start_agent("--frames", "150")
         before = _healthy(r)
         first.kill()
         r.wait_answers("near", 10, after=before)  # for these the agent has to bring the records itself
@@ -160,4 +165,4 @@ def test_an_agent_moved_between_two_workers_of_one_store_loses_no_answer(tmp_pat
         r.stop_worker()
         records = r.records()
         assert sorted(records) == sorted(r.seen_identities())
-        assert len(records) == 200
+        assert len(records) == 150

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from edge.scheduling import policies
 from edge.scheduling.rung import Rung
 from edge.scheduling.settings import SchedulerSettings, StreamSettings
 from nearfar.simulation.accuracies import constant_accuracies
@@ -15,7 +16,7 @@ from nearfar.simulation.steps import Steps
 
 MS = 1000
 S = 1_000_000
-POLICIES = ("deadline", "confidence", "threshold", "near_only", "far_only")
+POLICIES = tuple(policies.POLICIES)
 LADDER = (
     Rung(codec="jpeg", quality=50, scale=1.0, accuracy=0.98),
     Rung(codec="jpeg", quality=20, scale=1.0, accuracy=0.94),

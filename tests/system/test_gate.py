@@ -13,8 +13,6 @@ from pipelines.detectors.synthetic import SyntheticDetector
 from pipelines.result import GapReason
 from tests.support.gateway import Gateway, gateway
 
-pytestmark = pytest.mark.alone
-
 FPS, SECONDS = 20, 20
 WALK = range(160, 176)  # frames in which somebody walks through the yard
 PIPELINE = """\
@@ -122,6 +120,7 @@ def test_the_cloud_is_told_which_frames_were_gated(tmp_path: Path, yard: Path):
     assert told == {seq for seq, outcome in outcomes.items() if outcome == "gated"}
 
 
+@pytest.mark.alone
 def test_a_rate_bound_keeps_near_at_its_pace_on_a_fast_camera(tmp_path: Path):
     pipeline = """\
 streams:

@@ -12,8 +12,6 @@ from edge.outbox.store import MemoryOutbox
 from pipelines.errors import Retryable
 from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.alone
-
 PIPELINE = """\
 version: 1
 agent: gateway
@@ -50,6 +48,7 @@ def test_a_run_that_kept_everything_has_broken_nothing(tmp_path: Path):
     assert json.loads((tmp_path / "run/summary.json").read_text())["frames"]["adds_up"] is True
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("full_disk")
 def test_answers_a_full_disk_did_not_take_are_live_and_on_time_and_named_at_the_end(tmp_path: Path):
     agent = ended_agent(tmp_path, sink=f"{tmp_path}/answers.jsonl")
@@ -60,6 +59,7 @@ def test_answers_a_full_disk_did_not_take_are_live_and_on_time_and_named_at_the_
     assert sum(line["on_time"] for line in given) >= 0.9 * len(given)
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("full_disk")
 def test_no_answer_waits_for_a_disk_that_is_known_to_take_nothing(tmp_path: Path):
     agent = ended_agent(tmp_path, sink=f"{tmp_path}/answers.jsonl", answers=60)

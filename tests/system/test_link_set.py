@@ -26,7 +26,7 @@ agent: gateway
 state_dir: {root}/gateway
 deadline: 2s
 streams:
-  door: {{source: {{kind: synthetic, size: 320x240, fps: 25, count: {count}}}, priority: high}}
+  door: {{source: {{kind: synthetic, size: 320x240, fps: {fps}, count: {count}}}, priority: high}}
 near: {{detector: {{kind: synthetic, delay: 5ms, labels: [thing]}}, accuracy: 0.4}}
 links:
   lte: {{url: "zmq://127.0.0.1:1", metered: true{budget}}}
@@ -61,11 +61,13 @@ Build = Callable[..., House]
 def build(tmp_path: Path) -> Iterator[Build]:
     with ExitStack() as stack:
 
-        def make(*, count: int = 100, policy: str = "deadline", more: str = "", budget: str = "") -> House:
+        def make(
+            *, count: int = 100, fps: int = 50, policy: str = "deadline", more: str = "", budget: str = ""
+        ) -> House:
             (tmp_path / "worker").mkdir()
             path = tmp_path / "pipeline.yaml"
             path.write_text(
-                PIPELINE.format(root=tmp_path, count=count, policy=policy, more=more, budget=budget)
+                PIPELINE.format(root=tmp_path, count=count, fps=fps, policy=policy, more=more, budget=budget)
             )
             workers, links = {}, {}
             for name in ("lte", "cable"):
@@ -111,7 +113,7 @@ def test_each_link_is_in_the_summary_with_what_it_carried(build: Build) -> None:
 
 
 def test_records_go_over_the_link_that_costs_nothing_and_none_goes_up_twice(build: Build) -> None:
-    house = build(policy="near_only")
+    house = build(policy="near_only", fps=25)
     near = house.gateway.run()["frames"]["near"]
     assert house.backfilled("cable") + house.backfilled("lte") == near
     assert house.backfilled("cable") >= 25, "it moved there within seconds"

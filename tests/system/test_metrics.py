@@ -15,8 +15,6 @@ from tests.support.eventually import eventually
 from tests.support.rig import free_port
 from tests.support.sites import Site, get
 
-pytestmark = pytest.mark.alone
-
 ALERTS = Path(__file__).parents[2] / "docs" / "alerts.yml"
 PROMETHEUS = """\
 global: {{scrape_interval: 500ms, scrape_timeout: 400ms, evaluation_interval: 500ms}}
@@ -141,6 +139,7 @@ def test_an_agent_is_ready_without_its_worker_and_says_when_it_stops(site: Site)
     assert site.agent.stop() == 0
 
 
+@pytest.mark.alone
 def test_scraping_without_pause_makes_no_frame_late(site: Site) -> None:
     def count(outcome: str) -> float:
         value = site.value(site.agent, f"nearfar_agent_{outcome}")

@@ -89,3 +89,25 @@ def test_every_page_is_reached_from_the_readme():
     readme = (ROOT / "README.md").read_text()
     unreached = [p.name for p in PAGES[1:] if f"(docs/{p.name})" not in readme]
     assert unreached == []
+
+
+HOUSE = (ROOT / "docs" / "architecture.md").read_text()
+PLACES = re.findall(r"`((?:edge|cloud|protos|pipelines|nearfar|tests)/[\w/.]+)`", HOUSE)
+
+
+def test_every_place_the_plan_of_the_house_names_is_there():
+    assert [place for place in PLACES if not (ROOT / place).exists()] == []
+    suites = re.findall(r"`(test_\w+\.py)`", HOUSE)
+    assert [name for name in suites if not (ROOT / "tests" / "contract" / name).exists()] == []
+
+
+@pytest.mark.parametrize("package", ["edge", "cloud"])
+def test_every_folder_of_agent_and_worker_is_in_the_plan_of_the_house(package: str):
+    folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+    assert {f"{package}/{folder}" for folder in folders} <= set(PLACES)
+
+
+def test_every_family_of_kinds_is_in_the_plan_of_the_house_with_its_contract():
+    table = re.findall(r"^\| (\w+) \| `([\w/.]+)`", HOUSE, re.MULTILINE)
+    homes = {str(path.parent.relative_to(ROOT)) for path in ROOT.glob("[a-z]*/*/kinds.py")}
+    assert {home for _, home in table if (ROOT / home).is_dir()} == homes

@@ -19,6 +19,7 @@ import pipelines.codecs.kinds
 import pipelines.detectors.kinds
 import pipelines.gates.kinds
 import pipelines.trackers.kinds
+from edge.scheduling.policies import POLICIES
 from pipelines.diagnosis import blocks_of, kinds_of
 from pipelines.errors import ConfigError
 from pipelines.registry import Family, Kind
@@ -77,6 +78,8 @@ def test_a_family_has_exactly_the_kinds_the_schema_accepts(family, annotation):
 def test_the_policies_of_the_schema_are_the_registered_ones():
     words = get_args(edge.config.scheduler.SchedulerConfig.model_fields["policy"].annotation)
     assert set(words) == {kind.name for kind in edge.config.scheduler.POLICIES}
+    assert set(words) == set(POLICIES)
+    assert set(words) > edge.config.scheduler.NEEDS_NEAR
 
 
 def test_an_unknown_kind_names_the_nearest():
