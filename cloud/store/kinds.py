@@ -44,7 +44,7 @@ class StoreConfig(Block):
     )
     commit_every: Duration = Field(
         duration("20ms"),
-        description="the least time between two commits; up to 1.75 times as long where they would take a twentieth of it",
+        description="the least time between two commits; where they would take a twentieth of it, up to 1.75 times as long, and up to 160ms while fewer than eight rows come",
     )
     keep: Duration | None = Field(
         None, description="records and pictures that arrived earlier than this are pruned; left out: never"

@@ -174,8 +174,8 @@ class StoreWriter(GroupWriter[Entry]):
         """An agent waits for the ack of a batch, for that of a live result it does not."""
         return self._pace.every_us if self._batches else self._pace.gap_us
 
-    def _took(self, us: int) -> None:
-        self._pace.took(us)
+    def _took(self, us: int, *, weight: int, since_us: int) -> None:
+        self._pace.took(us, rows=weight, since_us=since_us)
 
     def _commit(self, group: Sequence[Entry]) -> None:
         self._store.commit(

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from cloud.store.pace import MOST, SHARE, CommitPace
+from cloud.store.pace import COMPANY, LONGEST_US, MOST, SHARE, CommitPace
 from cloud.store.writer import Entry, StoreWriter
 from pipelines.frame import FrameId
 from pipelines.result import AnsweredBy, Record, Status
@@ -13,34 +13,59 @@ from pipelines.runtime import monotonic_us
 from tests.support.eventually import eventually
 
 EVERY_US = 20_000
+MANY = COMPANY  # rows in each gap: more company is not worth waiting for
+
+
+def _took(pace: CommitPace, took_us: int, *, rows: int = MANY) -> None:
+    pace.took(took_us, rows=rows, since_us=pace.gap_us)
 
 
 def test_quick_commits_come_as_often_as_they_may() -> None:
     pace = CommitPace(EVERY_US)
     assert pace.gap_us == EVERY_US
-    pace.took(EVERY_US // SHARE)
+    _took(pace, EVERY_US // SHARE, rows=1)
     assert pace.gap_us == EVERY_US
 
 
 def test_slow_commits_leave_nineteen_twentieths_of_the_time_to_others_within_a_bound() -> None:
     pace = CommitPace(EVERY_US)
-    pace.took(1_500)
+    _took(pace, 1_500)
     assert pace.gap_us == 30_000
-    pace.took(4_000_000)
+    _took(pace, 4_000_000)
+    assert pace.gap_us == MOST * EVERY_US
+
+
+@pytest.mark.parametrize("per_s", [1, 15, 45, 90, 200, 500, 5_000])
+def test_where_few_rows_come_a_slow_commit_waits_for_company_and_no_longer(per_s: int) -> None:
+    pace = CommitPace(EVERY_US)
+    for _ in range(60):
+        _took(pace, 50_000, rows=max(1, per_s * pace.gap_us // 1_000_000))
+    together = per_s * pace.gap_us / 1e6
+    assert MOST * EVERY_US <= pace.gap_us <= LONGEST_US
+    assert pace.gap_us == MOST * EVERY_US or together <= COMPANY + 1
+    assert pace.gap_us == LONGEST_US or together >= COMPANY - 2
+
+
+def test_where_many_rows_come_all_at_once_the_next_but_one_acknowledgement_is_as_quick_as_may_be() -> None:
+    pace = CommitPace(EVERY_US)
+    for _ in range(60):
+        _took(pace, 50_000, rows=1)
+    assert pace.gap_us == LONGEST_US
+    _took(pace, 50_000, rows=LONGEST_US * 500 // 1_000_000)
     assert pace.gap_us == MOST * EVERY_US
 
 
 def test_one_slow_commit_is_forgotten_after_some_quick_ones() -> None:
     pace = CommitPace(EVERY_US)
-    pace.took(5_000)
+    _took(pace, 5_000)
     for _ in range(40):
-        pace.took(800)
+        _took(pace, 800)
     assert pace.gap_us == EVERY_US
 
 
 def test_who_wants_every_commit_at_once_has_it_however_slow_they_are() -> None:
     pace = CommitPace(0)
-    pace.took(50_000)
+    _took(pace, 50_000, rows=1)
     assert pace.gap_us == 0
 
 
