@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from nearfar.fault_filter import FaultFilter
 from pipelines.errors import ConfigError, DataFileError, NearfarError
 
 DONE, FAILED, MISCONFIGURED, INTERRUPTED = 0, 1, 2, 130
@@ -29,13 +30,16 @@ _OUTPUT_FAILED = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG
 
 
 def set_up_logging(level: str = "warning") -> None:
-    """Plain lines on stderr, `level` (one of LOG_LEVELS) and above."""
+    """Plain lines on stderr, `level` (one of LOG_LEVELS) and above; a fault that comes again and again once a minute."""
     logging.basicConfig(
         stream=sys.stderr,
         level=level.upper(),
         format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
         force=True,
     )
+    faults = FaultFilter()
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(faults)
 
 
 def ready(**fields: Any) -> None:
