@@ -26,6 +26,7 @@ from nearfar.simulation.accuracies import Accuracies, read_accuracies
 from nearfar.simulation.comparison import BOUNDS
 from nearfar.simulation.comparison import run as run_policy
 from nearfar.simulation.dice import Durations
+from nearfar.simulation.outcome import Outcome
 from nearfar.simulation.recipe import Setup, only
 from nearfar.simulation.run import settings_for
 from nearfar.simulation.scenario import Scenario
@@ -87,47 +88,61 @@ def best_fixed_rung(path: Path, accuracies: Accuracies, deadline_us: int) -> int
     return f1.index(max(f1))
 
 
-def runs(
-    path: Path, accuracies: Accuracies, seed: int, *, frames: int, rung: int, deadline_us: int
-) -> dict[str, dict[str, Any]]:
-    """The kept figures of every policy and bound, of far_only at its best single rung, and of deadline where bytes
-    cost nothing: what the byte price saves and what it costs."""
+def bounds(setup: Setup) -> dict[str, dict[str, Any]]:
+    """The kept figures of what could be had with the future known, whatever the scheduler does."""
+    return {bound: _kept(run_policy(setup, bound), setup) for bound in BOUNDS}
+
+
+def runs(setup: Setup, fixed: Setup) -> dict[str, dict[str, Any]]:
+    """The kept figures of every policy, of far_only at its best single rung (`fixed`), and of deadline where bytes cost
+    nothing: what the byte price saves and what it costs."""
     out = {}
-    setup = setup_for(path, accuracies, seed=seed, frames=frames, deadline_us=deadline_us)
-    for policy in (*POLICIES, *BOUNDS):
+    for policy in POLICIES:
         begun_s = time.process_time()
         outcome = run_policy(setup, policy)
         took_s = time.process_time() - begun_s
-        summary = summarise(outcome, setup.scenario).as_dict()
-        out[policy] = {name: summary[name] for name in (*KEPT, *ALSO)} | {"fps": frames / took_s}
+        out[policy] = _kept(outcome, setup) | {"fps": setup.scenario.frames / took_s}
     free = replace(setup, settings=replace(setup.settings, byte_price=0.0))
-    summary = summarise(run_policy(free, "deadline"), setup.scenario).as_dict()
-    out[FREE] = {name: summary[name] for name in (*KEPT, *ALSO)}
-    fixed = setup_for(
-        path, only(accuracies, (accuracies.ladder[rung],)), seed=seed, frames=frames, deadline_us=deadline_us
-    )
-    summary = summarise(run_policy(fixed, "far_only"), fixed.scenario).as_dict()
-    out[FIXED] = {name: summary[name] for name in (*KEPT, *ALSO)}
+    out[FREE] = _kept(run_policy(free, "deadline"), setup)
+    out[FIXED] = _kept(run_policy(fixed, "far_only"), fixed)
     return out
 
 
+def _kept(outcome: Outcome, setup: Setup) -> dict[str, Any]:
+    summary = summarise(outcome, setup.scenario).as_dict()
+    return {name: summary[name] for name in (*KEPT, *ALSO)}
+
+
 class Results:
-    """What was simulated with this code and these accuracies, kept line by line."""
+    """What was simulated with this code and these accuracies, kept line by line. The bounds take nearly all of the time
+    and know nothing of the scheduler, so they have a file of their own and outlive its changes."""
 
     def __init__(self, accuracies: Path, *, frames: int, deadline_us: int) -> None:
-        made_of = hashlib.sha256(accuracies.read_bytes() + f"{frames} {deadline_us}".encode())
-        for folder in ("edge/scheduling", "cloud/scheduling", "nearfar/simulation"):
-            for source in sorted((ROOT / folder).glob("*.py")):
-                made_of.update(source.read_bytes())
-        self._path = accuracies.with_name(f"simulate-{made_of.hexdigest()[:12]}.jsonl")
+        made_of = accuracies.read_bytes() + f"{frames} {deadline_us}".encode()
+        self._bounds = accuracies.with_name(f"bounds-{_digest(made_of, 'nearfar/simulation')}.jsonl")
+        code = ("edge/scheduling", "cloud/scheduling", "nearfar/simulation")
+        self._runs = accuracies.with_name(f"simulate-{_digest(made_of, *code)}.jsonl")
         self.rows: dict[tuple[str, int], dict[str, Any]] = {}
         self.rungs: dict[str, int] = {}
-        if self._path.exists():
-            for line in self._path.read_text().splitlines():
-                self._take(json.loads(line))
+        for path in (self._bounds, self._runs):
+            if path.exists():
+                for line in path.read_text().splitlines():
+                    self._take(json.loads(line))
 
-    def keep(self, row: dict[str, Any]) -> None:
-        with self._path.open("a") as file:
+    def has(self, trace: str, seed: int, policy: str) -> bool:
+        return policy in self.rows.get((trace, seed), {})
+
+    def keep_rung(self, trace: str, rung: int) -> None:
+        self._write(self._runs, {"trace": trace, "rung": rung})
+
+    def keep_bounds(self, trace: str, seed: int, figures: dict[str, dict[str, Any]]) -> None:
+        self._write(self._bounds, {"trace": trace, "seed": seed, "runs": figures})
+
+    def keep_runs(self, trace: str, seed: int, figures: dict[str, dict[str, Any]]) -> None:
+        self._write(self._runs, {"trace": trace, "seed": seed, "runs": figures})
+
+    def _write(self, path: Path, row: dict[str, Any]) -> None:
+        with path.open("a") as file:
             file.write(json.dumps(row) + "\n")
         self._take(row)
 
@@ -135,7 +150,15 @@ class Results:
         if "rung" in row:
             self.rungs[row["trace"]] = row["rung"]
         else:
-            self.rows[row["trace"], row["seed"]] = row["runs"]
+            self.rows.setdefault((row["trace"], row["seed"]), {}).update(row["runs"])
+
+
+def _digest(made_of: bytes, *folders: str) -> str:
+    digest = hashlib.sha256(made_of)
+    for folder in folders:
+        for source in sorted((ROOT / folder).glob("*.py")):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def simulate_all(
@@ -149,20 +172,19 @@ def simulate_all(
 ) -> Iterator[None]:
     """Yields after each piece of work."""
     for path in paths:
-        if path.stem not in results.rungs:
-            results.keep({"trace": path.stem, "rung": best_fixed_rung(path, accuracies, deadline_us)})
+        name = path.stem
+        if name not in results.rungs:
+            results.keep_rung(name, best_fixed_rung(path, accuracies, deadline_us))
             yield
+        one = only(accuracies, (accuracies.ladder[results.rungs[name]],))
         for seed in range(seeds):
-            if (path.stem, seed) not in results.rows:
-                done = runs(
-                    path,
-                    accuracies,
-                    seed,
-                    frames=frames,
-                    rung=results.rungs[path.stem],
-                    deadline_us=deadline_us,
-                )
-                results.keep({"trace": path.stem, "seed": seed, "runs": done})
+            setup = setup_for(path, accuracies, seed=seed, frames=frames, deadline_us=deadline_us)
+            if not results.has(name, seed, BOUNDS[0]):
+                results.keep_bounds(name, seed, bounds(setup))
+                yield
+            if not results.has(name, seed, FIXED):
+                fixed = setup_for(path, one, seed=seed, frames=frames, deadline_us=deadline_us)
+                results.keep_runs(name, seed, runs(setup, fixed))
                 yield
 
 
@@ -185,7 +207,8 @@ def measure(report: Report, arguments: argparse.Namespace) -> None:
     until_s = time.monotonic() + PART_S
     for _ in simulate_all(results, paths, accuracies, seeds=seeds, frames=frames, deadline_us=deadline_us):
         if arguments.part and time.monotonic() > until_s:
-            sys.exit(f"{len(results.rows)} of {len(paths) * seeds} done: call again")
+            done = sum(results.has(path.stem, seed, FIXED) for path in paths for seed in range(seeds))
+            sys.exit(f"{done} of {len(paths) * seeds} done: call again")
     judge(report, results, [path.stem for path in paths], seeds=seeds)
     report.figures["ladder"] = [
         f"q{rung.quality} scale {rung.scale:g}: F1 {rung.accuracy}" for rung in accuracies.ladder
@@ -244,7 +267,7 @@ def judge(report: Report, results: Results, names: Sequence[str], *, seeds: int)
     report.at_least("share of the gap near_only to oracle closed, mean over traces", 0.75, mean)
     everywhere = fmean(closed["oracle"].values())
     report.figures["share of the gap closed, mean over all traces"] = round(everywhere, 3)
-    speeds = [row["deadline"]["fps"] for row in results.rows.values()]
+    speeds = [results.rows[name, seed]["deadline"]["fps"] for name in names for seed in range(seeds)]
     report.at_least("frames simulated per CPU second, median", 2000, sorted(speeds)[len(speeds) // 2])
 
 
