@@ -114,7 +114,7 @@ class Agent:
             link.start(self._hello(), labels.heard)
         if self._config.scheduler.real_time:
             links = [f"link-{link.name}" for link in self._links]
-            self._ahead = self._precedence.start(("dispatcher", "outbox-writer", *links))
+            self._ahead = self._precedence.start(decide=("dispatcher",), hand_on=("outbox-writer", *links))
         self._stage = ""
         ready()
         self._streams.start()

@@ -3,7 +3,8 @@
 A timer that is due in the middle of another program's turn waits until that turn ends: 4 ms and more on a busy core, and
 an answer is handed on three times between its decision and its release. At the lowest real-time priority these threads
 wait for none of it. They work for a millisecond or two per frame; what computes (near, encoder, capture) stays an ordinary
-thread. One that works on and on, whatever the reason, would take nearly the whole core from those (measured: capture
+thread. Who decides goes before those that hand on: of one priority each would have its turn to the end, and the outbox's
+is long when it tidies (10 ms, and an answer came 8 ms late by it). One that works on and on, whatever the reason, would take nearly the whole core from those (measured: capture
 late by a second): it is an ordinary one until it is quiet again. Not permitted, or not Linux: nothing changes.
 """
 
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 PRIORITY = 1
 """The lowest there is: everything on the gateway that asked for real time itself goes before us."""
+DECIDES = PRIORITY + 1
+ORDINARY = 0
 LOOK_EVERY_S = 0.5
 MOST = 0.6
 """The share of a core between two looks above which a thread goes first no more."""
@@ -38,16 +41,18 @@ class Precedence:
         self._trouble = LogThrottle(log)
         self._thread = threading.Thread(target=self._run, name="precedence", daemon=True)
 
-    def start(self, names: Collection[str]) -> list[str]:
-        """Puts the living threads of these names first; those it was permitted for, by name. What they start stays
-        ordinary."""
+    def start(self, *, decide: Collection[str] = (), hand_on: Collection[str] = ()) -> list[str]:
+        """Puts the living threads of these names first, those that decide before the others; those it was permitted
+        for, by name. What they start stays ordinary."""
         if not hasattr(os, "SCHED_RR"):  # pragma: no cover - only Linux has it
             return []
+        priorities = dict.fromkeys(hand_on, PRIORITY) | dict.fromkeys(decide, DECIDES)
         for thread in threading.enumerate():
-            if thread.name in names and thread.native_id is not None:
+            priority = priorities.get(thread.name)
+            if priority is not None and thread.native_id is not None:
                 with suppress(OSError):  # not permitted, or just ended
-                    _put(thread.native_id, first=True)
-                    self._watched.append(_Watched(thread.name, thread.native_id))
+                    _put(thread.native_id, priority)
+                    self._watched.append(_Watched(thread.name, thread.native_id, priority))
         if self._watched:
             self._thread.start()
         return sorted(watched.name for watched in self._watched)
@@ -59,7 +64,7 @@ class Precedence:
 
     def _run(self) -> None:
         with suppress(OSError):  # else it would never come to look while one of them works on
-            _put(threading.get_native_id(), first=True)
+            _put(threading.get_native_id(), DECIDES)
         while not self._over.wait(LOOK_EVERY_S):
             for watched in self._watched:
                 with suppress(OSError, ValueError):  # it has ended, or this system does not tell
@@ -72,6 +77,7 @@ class Precedence:
 class _Watched:
     name: str
     native_id: int
+    priority: int
     first: bool = True
     seen_s: float = 0.0
     ran_s: float = 0.0
@@ -82,17 +88,17 @@ class _Watched:
         share = (ran_s - self.ran_s) / (now_s - self.seen_s) if self.seen_s else QUIET
         self.seen_s, self.ran_s = now_s, ran_s
         if self.first and share > MOST:
-            _put(self.native_id, first=False)
+            _put(self.native_id, ORDINARY)
             self.first = False
             return True
         if not self.first and share < QUIET:
-            _put(self.native_id, first=True)
+            _put(self.native_id, self.priority)
             self.first = True
         return False
 
 
-def _put(native_id: int, *, first: bool) -> None:
-    policy, priority = (os.SCHED_RR, PRIORITY) if first else (os.SCHED_OTHER, 0)
+def _put(native_id: int, priority: int) -> None:
+    policy = os.SCHED_OTHER if priority == ORDINARY else os.SCHED_RR
     os.sched_setscheduler(native_id, policy | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
 
 

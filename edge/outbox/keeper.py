@@ -147,6 +147,7 @@ class Keeper:
         except Retryable as error:
             self._health.failed(error, now_us)
         self._flush = False
+        self._store.tidy()  # after all that somebody waits for
         return self._due_us(now_us, send_us)
 
     def commit(self, now_us: int, *, exact: bool = False) -> bool:
@@ -189,6 +190,7 @@ class Keeper:
         while len(self._held) > self._group:
             if not self.commit(now_us):
                 return False
+            self._store.tidy()
         return self.commit(now_us, exact=True) and self.payloads.commit_all(now_us)
 
     def stats(self) -> OutboxStats:

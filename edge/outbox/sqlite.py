@@ -55,6 +55,7 @@ class SqliteOutbox:
         self._db: sqlite3.Connection | None = None
         self._wal_bytes = 0
         self._checkpoint_at = WAL_CHECKPOINT_BYTES
+        self._shrunk = False  # since it was tidied last
         self._tally = Tally()
         self._heritage: salvage.Remains | None = None  # of a file just set aside
         self._opened_us: int | None = None
@@ -71,7 +72,8 @@ class SqliteOutbox:
 
         kept_bytes = self._tally.get("bytes")
         self._guarded(work, now_us)
-        self._tidy(shrunk=self._tally.get("bytes") < kept_bytes)
+        self._shrunk |= self._tally.get("bytes") < kept_bytes
+        self._count_written()
 
     def peek(self, *, limit: int, max_bytes: int, exclude: Collection[int] = ()) -> Sequence[Stored]:
         def read(db: sqlite3.Connection) -> list[Stored]:
@@ -235,19 +237,25 @@ class SqliteOutbox:
 
     # -- space and wear -----------------------------------------------------------------------------------
 
-    def _tidy(self, *, shrunk: bool) -> None:
-        """After a commit: give freed pages back and keep the WAL short. Trouble here undoes nothing."""
+    def tidy(self) -> None:
+        """Give freed pages back and keep the WAL short: 10 ms and more, of which no answer should know. Trouble here
+        undoes nothing."""
         if self._db is None:
             return
-        if shrunk:
+        if self._shrunk:
+            self._shrunk = False
             with suppress(sqlite3.Error):
                 self._give_space_back(self._db, at_least_pages=VACUUM_PAGES)
+            self._count_written()
+        if self._wal_bytes >= self._checkpoint_at:
+            with suppress(sqlite3.Error):
+                self._checkpoint(self._db)
+
+    def _count_written(self) -> None:
+        """What the WAL has grown by since this was asked last."""
         size = self._storage.wal_bytes(self.path)
         self._tally.add("flash_bytes_written", size - self._wal_bytes if size >= self._wal_bytes else size)
         self._wal_bytes = size
-        if size >= self._checkpoint_at:
-            with suppress(sqlite3.Error):
-                self._checkpoint(self._db)
 
     def _give_space_back(self, db: sqlite3.Connection, *, at_least_pages: int) -> None:
         if db.execute("PRAGMA freelist_count").fetchone()[0] >= at_least_pages:

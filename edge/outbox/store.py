@@ -86,6 +86,11 @@ class OutboxStore(Payloads, Protocol):
         """Make what was committed survive a power cut."""
         ...
 
+    def tidy(self) -> None:
+        """Give space back that commits left free, and whatever else may take as long as the disk likes: to be called
+        when nobody waits for a commit. Never raises."""
+        ...
+
     def close(self, now_us: int) -> None:
         """Keep the uptime and let go of the file. Never raises."""
         ...
@@ -178,6 +183,9 @@ class MemoryOutbox(MemoryPayloads):
 
     def sync(self) -> None:
         self._check()
+
+    def tidy(self) -> None:
+        """Memory has nothing to give back."""
 
     def close(self, now_us: int) -> None:
         if self._opened_us is not None:

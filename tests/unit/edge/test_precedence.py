@@ -13,7 +13,7 @@ import pytest
 
 from edge.agent import Agent
 from edge.config.pipeline import load_pipeline
-from edge.precedence import PRIORITY, Precedence
+from edge.precedence import DECIDES, PRIORITY, Precedence
 from tests.support.eventually import eventually
 
 PIPELINE = """\
@@ -51,7 +51,7 @@ def policy(of: threading.Thread) -> int:
 def precedence(*names: str) -> Iterator[list[str]]:
     made = Precedence()
     try:
-        yield made.start(names)
+        yield made.start(hand_on=names)
     finally:
         made.close()
 
@@ -70,6 +70,20 @@ def test_only_the_threads_that_were_named_go_first_and_at_the_lowest_priority() 
         assert os.sched_getparam(first.native_id or 0).sched_priority == PRIORITY
         assert policy(other) == os.SCHED_OTHER
     assert policy(threading.current_thread()) == os.SCHED_OTHER
+
+
+def test_who_decides_goes_before_those_that_hand_on() -> None:
+    if not permitted():
+        pytest.skip("needs CAP_SYS_NICE or an rtprio limit")
+    made = Precedence()
+    with thread("decides") as decides, thread("hands-on") as hands_on:
+        try:
+            assert made.start(decide=["decides"], hand_on=["hands-on"]) == ["decides", "hands-on"]
+            found = [os.sched_getparam(t.native_id or 0).sched_priority for t in (decides, hands_on)]
+        finally:
+            made.close()
+    assert found == [DECIDES, PRIORITY]
+    assert DECIDES > PRIORITY
 
 
 def test_where_it_is_not_permitted_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +114,7 @@ def test_a_thread_that_works_without_a_pause_waits_its_turn_until_it_is_quiet_ag
         with precedence("spins"):
             assert policy(spins) == os.SCHED_RR
             eventually(lambda: policy(spins) == os.SCHED_OTHER, 15.0)
-            assert "thread spins works without a pause" in caplog.text
+            eventually(lambda: "thread spins works without a pause" in caplog.text)
             quiet.set()
             eventually(lambda: policy(spins) == os.SCHED_RR, 15.0)
     finally:

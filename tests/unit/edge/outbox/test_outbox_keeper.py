@@ -17,6 +17,20 @@ def test_a_near_answer_is_committed_before_it_is_announced() -> None:
     assert desk.store.find((RUN, "door", 1)) is not None
 
 
+def test_no_answer_waits_for_the_store_to_tidy() -> None:
+    class Tidied(MemoryOutbox):
+        announced: list[int]
+
+        def tidy(self) -> None:
+            self.announced = list(desk.committed)
+
+    store = Tidied()
+    desk = Desk(store)
+    desk.keeper.append(record(1), desk.now_us)
+    desk.turn()
+    assert store.announced == [1]
+
+
 def test_what_came_together_is_committed_together() -> None:
     desk = Desk()
     for seq in range(1, 51):
