@@ -86,7 +86,8 @@ class Relay:
         if not self._started.wait(START_WITHIN_S):
             raise Fatal("the relay did not start")
         if self._failure is not None:
-            raise ConfigError(f"cannot listen on {self.address}: {self._failure.strerror}") from self._failure
+            words = f"{self._failure.strerror}; choose another --listen"
+            raise ConfigError(f"cannot listen on {self.address}: {words}") from self._failure
 
     def set(
         self, *, rtt_ms: float | None = None, rate_mbit: float | None = None, state: State | None = None

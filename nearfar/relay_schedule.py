@@ -17,6 +17,8 @@ from pipelines.blocks import Block
 from pipelines.errors import ConfigError, DataFileError, Problem
 from pipelines.units import Duration
 
+EXAMPLE = "- {at: 10s, rtt_ms: 200}"
+
 
 class Step(Block):
     """At `at`, change what is given; the rest stays. `rate_mbit` 0 = no limit."""
@@ -44,7 +46,7 @@ def load_schedule(path: Path) -> list[Step]:
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is no YAML: {error}") from error
+        raise ConfigError(f"{path} is no YAML: {error}\nwrite steps such as {EXAMPLE}") from error
     except ValidationError as error:
         raise DataFileError(*(_problem(path, fault) for fault in error.errors())) from error
     return sorted(steps, key=lambda step: step.at)

@@ -46,7 +46,7 @@ class Document:
         except OSError as error:
             raise ConfigError(Problem(error.strerror or "cannot be read", file=str(path))) from error
         except UnicodeDecodeError as error:
-            raise ConfigError(Problem("is no UTF-8 text", file=str(path))) from error
+            raise ConfigError(Problem("is no UTF-8 text; save it as UTF-8", file=str(path))) from error
         return cls(text, file=str(path), directory=path.parent)
 
     def override(self, assignments: Sequence[str], model: type[Block]) -> None:

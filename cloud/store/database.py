@@ -72,6 +72,9 @@ class Database(Protocol):
     def close(self) -> None: ...
 
 
+NO_STORE = "is no record store; give the URL of one, or, to a worker, of an empty database"
+
+
 def refusal(shown: str, doing: str, words: str) -> str:
     """What is said when a value is to blame for what could not be done."""
     if doing == "write":

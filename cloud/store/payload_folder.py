@@ -39,7 +39,10 @@ class PayloadFolder:
         try:
             (self.root / _BEGUN).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"store.payloads.path: cannot make {self.root}: {error.strerror}") from error
+            raise ConfigError(
+                f"store.payloads.path: cannot make {self.root}: {error.strerror}; "
+                "let the worker's user write there, or choose another folder"
+            ) from error
 
     def need(self) -> None:
         """Retryable unless it is there: what is not mounted is not taken for empty."""

@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from cloud.store.contention import Contended
-from cloud.store.database import Work, refusal
+from cloud.store.database import NO_STORE, Work, refusal
 from pipelines.errors import ConfigError, NearfarError, Rejected, Retryable
 
 # libpq's own words; what the URL says in its query goes first
@@ -73,7 +73,7 @@ class PostgresDatabase:
         if state in _IN_THE_WAY:
             return Contended(f"the record store {self.shown} cannot {doing}: {words}")
         if doing != "write" and state in _NOT_OURS:
-            return ConfigError(f"{self.shown} is no record store")
+            return ConfigError(f"{self.shown} {NO_STORE}")
         if doing == "be opened" and (state in _FOR_A_PERSON or _says_so(words)):
             return ConfigError(f"store.url: {self.shown} cannot be opened: {words}")
         if state == _READ_ONLY:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, inspect, select, update
 
-from cloud.store.database import Database
+from cloud.store.database import NO_STORE, Database
 from cloud.store.tables import FORMAT, gaps, meta, metadata, payloads
 from cloud.store.upserts import Upserts
 from pipelines.errors import ConfigError
@@ -77,7 +77,7 @@ def _found(pairs: dict[str, str]) -> Found:
 
 def _check(pairs: dict[str, str], database: Database) -> None:
     if not {"format", "store_id"} <= set(pairs) or not pairs["format"].isdecimal():
-        raise ConfigError(f"{database.shown} is no record store")
+        raise ConfigError(f"{database.shown} {NO_STORE}")
     if int(pairs["format"]) > FORMAT:
         raise ConfigError(
             f"{database.shown} has format {pairs['format']}, this version knows {FORMAT}; use a newer nearfar"

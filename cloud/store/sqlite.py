@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from cloud.store.database import DiskFullError, Work, refusal
+from cloud.store.database import NO_STORE, DiskFullError, Work, refusal
 from pipelines.errors import ConfigError, Fatal, NearfarError, Rejected, Retryable
 
 _WRITES = "nearfar_writes"
@@ -40,13 +40,14 @@ class SqliteDatabase:
             raise ConfigError("store.url: a record store needs a file; write sqlite:////path/records.db")
         self.path = Path(url.database)
         if read_only and not self.path.is_file():
-            raise ConfigError(f"there is no record store at {self.path}")
+            raise ConfigError(f"there is no record store at {self.path}; give the store.url of its worker")
         if not read_only:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise ConfigError(
-                    f"store.url: cannot make the folder {self.path.parent}: {error.strerror}"
+                    f"store.url: cannot make the folder {self.path.parent}: {error.strerror}; "
+                    "let the worker's user write there, or choose another"
                 ) from error
         self.shown = str(self.path)
         self.url = f"sqlite:///{self.path}"
@@ -97,7 +98,7 @@ class SqliteDatabase:
         if isinstance(error.orig, _BLAMES_VALUES):
             return Rejected(refusal(self.shown, doing, str(error.orig)))
         if str(error.orig).startswith(("no such table", "no such column")):
-            return ConfigError(f"{self.path} is no record store")
+            return ConfigError(f"{self.path} {NO_STORE}")
         words = f"the record store {self.path} cannot {doing}: {error.orig}"
         if not self._full(error):
             return Retryable(words)

@@ -66,7 +66,9 @@ def with_credentials(url: str, user: str | None, password_file: Path | None) -> 
         try:
             secret = password_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read the password of the camera: {error}") from error
+            raise ConfigError(
+                f"cannot read the password of the camera: {error}; password_file must be text the agent's user can read"
+            ) from error
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{quote(user, safe='')}:{quote(secret, safe='')}@{host}"))

@@ -32,7 +32,11 @@ class FileSource:
     def open(self) -> Shape:
         """Raises ConfigError when the file is missing, no video, or names no frame rate and none was given."""
         if not self._path.is_file():
-            what = "is a directory, not a video" if self._path.is_dir() else "there is no such file"
+            what = (
+                "it is a folder; for pictures use kind: images"
+                if self._path.is_dir()
+                else "there is no such file"
+            )
             raise ConfigError(f"cannot read {self._path}: {what}")
         video = self._start()
         width = int(video.get(cv2.CAP_PROP_FRAME_WIDTH))
@@ -64,7 +68,9 @@ class FileSource:
         video = cv2.VideoCapture(str(self._path), cv2.CAP_FFMPEG, _SETTINGS)
         if not video.isOpened():
             video.release()
-            raise ConfigError(f"cannot decode {self._path}: it is no video this build of OpenCV can read")
+            raise ConfigError(
+                f"cannot decode {self._path}: it is no video this build of OpenCV can read; H.264 in MP4 is one"
+            )
         self._video = video
         self._read_since_start = 0
         return video

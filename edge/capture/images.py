@@ -48,7 +48,9 @@ class ImagesSource:
         except OSError as error:
             raise ConfigError(f"cannot read the folder {self._path}: {error.strerror or error}") from None
         if not files:
-            raise ConfigError(f"{self._path} holds no picture ({', '.join(SUFFIXES)})")
+            raise ConfigError(
+                f"{self._path} holds no picture ({', '.join(SUFFIXES)}); name the folder they lie in"
+            )
         self._files = sorted(files, key=natural)
         self._next = 0
         try:
@@ -86,7 +88,7 @@ class ImagesSource:
         if picture is None:
             raise Fatal(f"cannot decode {path}: it is no picture this build of OpenCV can read; take it away")
         if picture.dtype not in _DEPTHS:
-            raise Fatal(f"{path} holds {picture.dtype} pixels; pictures have 8 or 16 bits a channel")
+            raise Fatal(f"{path} holds {picture.dtype} pixels; give pictures of 8 or 16 bits a channel")
         pixels = cast("Picture", picture)
         if pixels.ndim == 3 and pixels.shape[2] == 1:
             return pixels[:, :, 0]

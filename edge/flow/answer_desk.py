@@ -93,7 +93,7 @@ class AnswerDesk:
                 return model
         wanted = f"the model {self._far_model!r}" if self._far_model else "any model"
         offered = ", ".join(model.name for model in welcome.models) or "none"
-        raise Fatal(f"the worker welcomed this agent without {wanted}; it offers {offered}")
+        raise Fatal(f"the worker welcomed this agent without {wanted}; it offers {offered}: mend far.model")
 
     def use_model(self, model: ModelInfo) -> None:
         """Far answers are this model's from now on."""

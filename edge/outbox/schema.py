@@ -18,6 +18,9 @@ from edge.outbox.refused_rows import TABLE as _REFUSED
 from pipelines.errors import ConfigError
 
 FILE_NAME = "outbox.db"
+UNREADABLE = (
+    "cannot be read as an outbox (its agent, when it starts, saves every whole record into a new file)"
+)
 LAST_FORMAT = 99
 PAGE_BYTES = 1024
 """Each answer is a commit, and a commit writes every page that it touches: small pages wear the flash 3.5 times less
@@ -233,5 +236,5 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
             db.close()
             raise
     except sqlite3.Error as error:
-        raise ConfigError(f"{path} cannot be read as an outbox: {error}") from error
+        raise ConfigError(f"{path} {UNREADABLE}: {error}") from error
     return db

@@ -29,7 +29,9 @@ class LineFile:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._open()
         except OSError as error:
-            raise ConfigError(f"cannot write to {path}: {error.strerror}") from error
+            raise ConfigError(
+                f"cannot write to {path}: {error.strerror}; let the agent's user write there, or choose another path"
+            ) from error
         if rotation is not None:
             rotation.start()
 

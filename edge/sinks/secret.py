@@ -29,7 +29,9 @@ class Secret:
             try:
                 text = self._file.read_text(encoding="utf-8")
             except OSError as error:
-                raise ConfigError(f"cannot read the {self._what}: {where}: {error.strerror}") from error
+                raise ConfigError(
+                    f"cannot read the {self._what}: {where}: {error.strerror}; the agent's user must be able to read it"
+                ) from error
             except UnicodeDecodeError:
                 raise ConfigError(f"cannot read the {self._what}: {where} is not UTF-8 text") from None
         else:

@@ -22,11 +22,15 @@ def tls_context(settings: TlsSettings | None) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"{ca} holds no certificate that can be trusted: {error}") from error
+        raise ConfigError(
+            f"{ca} holds no certificate that can be trusted: {error}; give a PEM file under tls.ca"
+        ) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if cert is not None:
         try:
             context.load_cert_chain(cert, key)
         except (OSError, ssl.SSLError) as error:
-            raise ConfigError(f"{cert} and its key cannot be used: {error}") from error
+            raise ConfigError(
+                f"{cert} and its key cannot be used: {error}; give PEM files that belong together under tls.cert and tls.key"
+            ) from error
     return context

@@ -95,7 +95,9 @@ class WebhookCourier:
     def _bearer(self) -> str:
         token = self._token.read()
         if not token.isascii():
-            raise ConfigError("the token of the webhook has characters that are not ASCII")
+            raise ConfigError(
+                "the token of the webhook has characters that are not ASCII: write it anew into its file or variable"
+            )
         return token
 
     def _judge(self, reply: Reply) -> None:

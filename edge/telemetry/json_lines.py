@@ -18,7 +18,9 @@ class JsonLines:
             if _ends_inside_a_line(path):
                 self._file.write(b"\n")
         except OSError as error:
-            raise ConfigError(f"cannot write to {path}: {error.strerror}") from error
+            raise ConfigError(
+                f"cannot write to {path}: {error.strerror}; choose another directory with --run-dir"
+            ) from error
 
     def write(self, line: Mapping[str, object]) -> None:
         self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")

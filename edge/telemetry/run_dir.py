@@ -169,7 +169,9 @@ class RunDir:
         try:
             write_whole(target, text.encode())
         except OSError as error:
-            raise ConfigError(f"cannot write {target}: {error.strerror}") from error
+            raise ConfigError(
+                f"cannot write {target}: {error.strerror}; make room there, or choose another directory with --run-dir"
+            ) from error
 
     def close(self, timeout_s: float = 2.0) -> bool:
         """Write every line that is held or waits; False if that takes longer than `timeout_s`: what has no line by

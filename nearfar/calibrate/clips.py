@@ -41,7 +41,7 @@ class Clip:
         finally:
             source.close()
         if not number:
-            raise ConfigError(f"{self.path} holds no picture that can be decoded")
+            raise ConfigError(f"{self.path} holds no picture that can be decoded; give another --clip")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

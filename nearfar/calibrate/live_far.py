@@ -40,7 +40,7 @@ class LiveFar:
 
     def __init__(self, link: Link, welcome: Welcome, events: "SimpleQueue[LinkEvent]") -> None:
         if not welcome.models:
-            raise ConfigError(f"the worker of link {link.name} serves no model")
+            raise ConfigError(f"the worker of link {link.name} serves no model; its /readyz says why")
         self._link = link
         self._model: ModelInfo = welcome.models[0]
         self._message_bytes = welcome.limits.message_bytes
@@ -167,7 +167,10 @@ def _welcome(events: "SimpleQueue[LinkEvent]", name: str, url: str) -> Welcome:
         except Empty:
             break
         if isinstance(event, Refused) and event.lane is Lane.LIVE:
-            raise ConfigError(f"the worker at {url} refuses: {event.error.text}")
+            raise ConfigError(
+                f"the worker at {url} refuses: {event.error.text}; nothing is written. "
+                "Try: nearfar doctor PIPELINE.yaml"
+            )
         if isinstance(event, Connected) and event.lane is Lane.LIVE:
             return event.welcome
     raise Fatal(

@@ -50,7 +50,9 @@ class Outcome:
             row.model_copy(update={"rungs": tuple(row.rungs[place] for place in places)}) for row in self.rows
         ]
         if self.found.near is None:
-            raise ConfigError("a file of accuracies needs a `near` detector in the pipeline")
+            raise ConfigError(
+                "a file of accuracies needs a `near` detector in the pipeline: add one, or leave --accuracies out"
+            )
         made_from = f"{', '.join(self.found.clips)}: near {self.found.near.name}, far {self.found.far}"
         return as_file(rows, [rung_of(figures.rung) for figures in self.ladder], made_from=made_from)
 
@@ -76,7 +78,7 @@ def calibrate(
     pictures = clips.pictures()
     first = next(pictures, None)
     if first is None:
-        raise ConfigError("the clips hold no picture")
+        raise ConfigError("the clips hold no picture; give another --clip")
     ladder = tuple(config.scheduler.ladder)
     if suggested:
         own = ladder if "ladder" in config.scheduler.model_fields_set else ()
@@ -109,7 +111,9 @@ def _near(
     """Near and its smaller inputs: the recipe's first, whose accuracy is written, then those asked for."""
     if config.near is None:
         if inputs:
-            raise ConfigError("--near-input needs a `near` detector in the pipeline")
+            raise ConfigError(
+                "--near-input needs a `near` detector in the pipeline: add one, or leave --near-input out"
+            )
         return None, []
     own = [] if config.near.smaller is None else [config.near.smaller.input]
     smaller: list[Detector] = []

@@ -125,7 +125,9 @@ def command(
     outputs.check_plot(plot)
     outputs.check_files(accuracies_to, None if json_to is None else Path(json_to))
     if accuracies_to is not None and recipe.config.near is None:
-        raise ConfigError("--accuracies needs a `near` detector in the pipeline")
+        raise ConfigError(
+            "--accuracies needs a `near` detector in the pipeline: add one, or leave --accuracies out"
+        )
     chosen = (
         spread_over(clips, frames=frames or DEFAULT_FRAMES)
         if every is None

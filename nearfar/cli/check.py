@@ -54,7 +54,11 @@ def command(file: Path, overrides: tuple[str, ...]) -> None:
         lines, said = _worker_lines(worker, plan), [plan.warning] if plan.warning else []
     else:
         raise ConfigError(
-            Problem("is neither a pipeline (it has no `streams`) nor a worker (no `listen`)", file=str(file))
+            Problem(
+                "is neither a pipeline (it has no `streams`) nor a worker (no `listen`); "
+                "the files of pipelines/recipes are some to start from",
+                file=str(file),
+            )
         )
     click.echo(f"{file}: ok")
     for line in lines:

@@ -39,7 +39,7 @@ def command(pipeline: Path, overrides: tuple[str, ...], as_json: bool) -> None: 
 
     runtime.tune()
     if file_kind.kind_of(Document.read(pipeline).data) == "worker":
-        words = "is a worker's file; a doctor examines the pipeline of a gateway, up to its worker"
+        words = "is a worker's file; a doctor examines the pipeline of a gateway, up to its worker: give that"
         raise ConfigError(f"{pipeline} {words}")
     config = load_pipeline(pipeline, overrides)
     found: list[Finding] = []

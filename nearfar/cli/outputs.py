@@ -19,9 +19,9 @@ def check_files(*paths: Path | None) -> None:
         if path is None or str(path) == STDOUT:
             continue
         if not path.absolute().parent.is_dir():
-            raise ConfigError(f"cannot write {path}: there is no such folder")
+            raise ConfigError(f"cannot write {path}: there is no such folder; make it, or name another")
         if path.is_dir():
-            raise ConfigError(f"cannot write {path}: it is a folder")
+            raise ConfigError(f"cannot write {path}: it is a folder; name a file in it")
 
 
 def check_plot(path: Path | None) -> None:

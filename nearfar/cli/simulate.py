@@ -136,7 +136,9 @@ def command(
         setup = set_up(config, link, assumed=assumed, accuracies=accuracies)
         unable = [p for p in policies if p not in (*setup.policies, *BOUNDS)]
         if unable:
-            raise ConfigError(f"{', '.join(unable)}: needs a `near` detector in the pipeline")
+            raise ConfigError(
+                f"{', '.join(unable)}: needs a `near` detector in the pipeline; add one, or leave it out of --policy"
+            )
         summaries = compare(setup, policies or (*setup.policies, *BOUNDS))
         found += summaries
         closed[link.name] = gap_closed(summaries)

@@ -31,7 +31,7 @@ def looking(path: Path) -> Iterator["OutboxView"]:
         db.execute("BEGIN")  # all that is read belongs to one moment
         yield OutboxView(file, db)
     except (sqlite3.Error, TypeError) as error:
-        raise ConfigError(f"{file} cannot be read as an outbox: {error}") from error
+        raise ConfigError(f"{file} {schema.UNREADABLE}: {error}") from error
     finally:
         db.close()
 

@@ -32,7 +32,7 @@ class CocoFolder:
         try:
             (root / "images").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"cannot make {root}: {error.strerror}") from error
+            raise ConfigError(f"cannot make {root}: {error.strerror}; choose another OUT_DIR") from error
         self._root = root
         self._pictures = pictures
         self._left_out = left_out

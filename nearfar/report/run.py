@@ -143,7 +143,9 @@ def read_run(path: Path) -> Run:
             checks=tuple(_checks(path / "verdict.json")),
         )
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error}") from error
+        raise ConfigError(
+            f"cannot read {path}: {error}; run the report as the user who may read it"
+        ) from error
 
 
 def _json(path: Path) -> Any:

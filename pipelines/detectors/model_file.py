@@ -34,9 +34,11 @@ def read_model(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        raise ConfigError(f"no model file at {path}") from error
+        raise ConfigError(f"no model file at {path}; put it there, or mend `model`") from error
     except OSError as error:
-        raise ConfigError(f"cannot read the model file {path}: {error.strerror}") from error
+        raise ConfigError(
+            f"cannot read the model file {path}: {error.strerror}; `model` names a file this user can read"
+        ) from error
 
 
 def describe(data: bytes) -> str:

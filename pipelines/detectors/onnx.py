@@ -48,7 +48,8 @@ class OnnxModel:
             raise ConfigError(
                 f"{path} is not the expected model: {describe(data)}\n"
                 f"    found sha256:    {self.sha256}\n"
-                f"    expected sha256: {sha256.lower()}"
+                f"    expected sha256: {sha256.lower()}\n"
+                "  put the right file there, or write the sha256 of this one"
             )
         try:
             model = free_shapes(data)
@@ -130,7 +131,9 @@ class OnnxModel:
                 ) from error
             declared = self.signature.declared_size
             if declared in (None, size):
-                raise ConfigError(f"{self.path} does not run at {width}x{height}: {error}") from error
+                raise ConfigError(
+                    f"{self.path} does not run at {width}x{height}: {error}; choose another `input`"
+                ) from error
             raise ConfigError(self.frozen_words(size)) from error
         return dict(zip(outputs, results, strict=True))
 

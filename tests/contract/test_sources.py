@@ -147,8 +147,8 @@ def test_a_missing_clip_is_refused_with_its_path(tmp_path):
         FileSource(path=tmp_path / "gone.mp4").open()
 
 
-def test_a_directory_is_refused_as_one(tmp_path):
-    with pytest.raises(ConfigError, match="is a directory"):
+def test_a_folder_is_no_clip_and_the_kind_that_reads_it_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="it is a folder; for pictures use kind: images"):
         FileSource(path=tmp_path).open()
 
 

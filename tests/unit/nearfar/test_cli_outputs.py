@@ -15,7 +15,7 @@ RECIPE = Path(__file__).parents[3] / "pipelines/recipes/synthetic.yaml"
 @pytest.mark.parametrize(
     ("option", "to", "words"),
     [
-        ("--json", "missing/out", "no such folder"),
+        ("--json", "missing/out", "no such folder; make it, or name another"),
         ("--json", "folder", "it is a folder"),
         ("--plot", "missing/out", "no such folder"),
         ("--plot", "folder", "is a directory"),

@@ -29,7 +29,7 @@ def test_a_schedule_is_read_in_order_of_time(tmp_path: Path) -> None:
         ("- {at: 1s, rtt_ms: -1}", "greater than or equal to 0"),
         ("at: 1s", "list"),
         ("", "list"),
-        ("- {at: [", "expected"),
+        ("- {at: [", "write steps such as - {at: 10s, rtt_ms: 200}"),
         ("[]", "at least 1"),
     ],
 )

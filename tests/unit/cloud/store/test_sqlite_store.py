@@ -207,7 +207,7 @@ def test_a_file_with_a_table_of_the_same_name_but_another_program_is_no_record_s
         connection.execute("CREATE TABLE meta (id INTEGER, title TEXT)")
     connection.close()
     for read_only in (True, False):
-        with pytest.raises(ConfigError, match="is no record store"):
+        with pytest.raises(ConfigError, match="is no record store; give the URL of one"):
             open_store(f"sqlite:///{path}", read_only=read_only)
 
 

@@ -68,7 +68,7 @@ def test_a_model_cut_off_on_its_way_is_refused(model, tmp_path, missing_bytes):
 
 
 def test_a_missing_model_is_refused_with_its_path(tmp_path):
-    with pytest.raises(ConfigError, match=r"no model file at .*nowhere"):
+    with pytest.raises(ConfigError, match=r"no model file at .*nowhere.onnx; put it there"):
         OnnxModel(tmp_path / "nowhere.onnx")
 
 
