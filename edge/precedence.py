@@ -50,9 +50,9 @@ class Precedence:
         for thread in threading.enumerate():
             priority = priorities.get(thread.name)
             if priority is not None and thread.native_id is not None:
-                with suppress(OSError):  # not permitted, or just ended
-                    _put(thread.native_id, priority)
-                    self._watched.append(_Watched(thread.name, thread.native_id, priority))
+                granted = _granted(thread.native_id, priority)
+                if granted != ORDINARY:
+                    self._watched.append(_Watched(thread.name, thread.native_id, granted))
         if self._watched:
             self._thread.start()
         return sorted(watched.name for watched in self._watched)
@@ -63,8 +63,7 @@ class Precedence:
             self._thread.join(LOOK_EVERY_S)
 
     def _run(self) -> None:
-        with suppress(OSError):  # else it would never come to look while one of them works on
-            _put(threading.get_native_id(), DECIDES)
+        _granted(threading.get_native_id(), DECIDES)  # else it would never look while one of them works on
         while not self._over.wait(LOOK_EVERY_S):
             for watched in self._watched:
                 with suppress(OSError, ValueError):  # it has ended, or this system does not tell
@@ -95,6 +94,15 @@ class _Watched:
             _put(self.native_id, self.priority)
             self.first = True
         return False
+
+
+def _granted(native_id: int, priority: int) -> int:
+    """The highest priority up to this one that was permitted, which the thread has now; ORDINARY = none, or it has ended."""
+    for wanted in range(priority, ORDINARY, -1):
+        with suppress(OSError):
+            _put(native_id, wanted)
+            return wanted
+    return ORDINARY
 
 
 def _put(native_id: int, priority: int) -> None:

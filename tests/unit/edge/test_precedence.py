@@ -86,6 +86,27 @@ def test_who_decides_goes_before_those_that_hand_on() -> None:
     assert DECIDES > PRIORITY
 
 
+def test_where_only_the_lowest_priority_is_permitted_both_have_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not permitted():
+        pytest.skip("needs CAP_SYS_NICE or an rtprio limit")
+    put = os.sched_setscheduler
+
+    def limited(native_id: int, policy: int, parameter: os.sched_param) -> None:
+        if parameter.sched_priority > PRIORITY:
+            raise PermissionError("Operation not permitted")
+        put(native_id, policy, parameter)
+
+    monkeypatch.setattr(os, "sched_setscheduler", limited)
+    made = Precedence()
+    with thread("decides") as decides, thread("hands-on") as hands_on:
+        try:
+            assert made.start(decide=["decides"], hand_on=["hands-on"]) == ["decides", "hands-on"]
+            found = [os.sched_getparam(t.native_id or 0).sched_priority for t in (decides, hands_on)]
+        finally:
+            made.close()
+    assert found == [PRIORITY, PRIORITY]
+
+
 def test_where_it_is_not_permitted_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise PermissionError("Operation not permitted")
