@@ -11,6 +11,7 @@ from pipelines.result import AnsweredBy, Priority, Status
 GIVE_UP_BEFORE_US = 1_000
 FORGET_US = 2_000_000
 """So long after it was sent the far result of an answered frame is still waited for."""
+LIKELY_P = 0.25
 SURE_P = 0.99
 """From this chance of a far answer in time on, a near run that waits is most likely saved."""
 
@@ -108,6 +109,14 @@ class Job:
         """Whether a far answer is worth holding a near one back for."""
         for flight in self.flights.values():  # noqa: SIM110 - as a generator it takes three times as long
             if not flight.hopeless:
+                return True
+        return False
+
+    @property
+    def far_likely(self) -> bool:
+        """Whether far has a fair chance to answer in time."""
+        for flight in self.flights.values():  # noqa: SIM110 - as above
+            if flight.p >= LIKELY_P and not flight.hopeless:
                 return True
         return False
 

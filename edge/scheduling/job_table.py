@@ -42,8 +42,7 @@ class JobTable:
         self.out: list[Action] = []
 
     def __iter__(self) -> Iterator[Job]:
-        """A snapshot: jobs may end while they are gone through."""
-        return iter(list(self._jobs.values()))
+        return iter(list(self._jobs.values()))  # a snapshot: jobs may end while they are gone through
 
     def __len__(self) -> int:
         """Accepted and not yet released."""
@@ -128,7 +127,7 @@ class JobTable:
         if job.given is not None:
             return
         if job.near is HELD:
-            if not job.far_hoped or now_us >= self._hold_until_us(job):
+            if not job.far_hoped or now_us >= self._give_near_us(job):
                 self.give(job, AnsweredBy.NEAR, Status.OK, job.far_reason, now_us=now_us)
             return
         nobody = not job.far_open and job.near in (NONE, OVER)
@@ -199,9 +198,8 @@ class JobTable:
 
     def next_us(self) -> int | None:
         """When a job needs a `tick`, or one of its flights becomes overdue."""
-        commit_us, hold_us = self._wake_up.commit_us, self._wake_up.hold_us
         tracks, small = self.carrying.exists, self._near.small_estimate is not None
-        early_us = max(commit_us + self.carrying.guard_us, hold_us)
+        early_us = max(self._wake_up.commit_us + self.carrying.guard_us, self._wake_up.hold_unlikely_us)
         soonest_us = NEVER_US
         over: list[Job] = []
         for job in self._timed:
@@ -211,11 +209,10 @@ class JobTable:
                     break  # nothing about a job is due earlier than that, but a run to be done anew smaller
                 if not tracks and job.near is not HELD:
                     continue
-            due_us: int | None
             if job.given is not None:
-                due_us = job.release_by_us
+                due_us: int | None = job.release_by_us
             elif job.near is HELD:
-                due_us = self._hold_until_us(job)
+                due_us = self._give_near_us(job)
             elif tracks:
                 due_us = self.carrying.due_us(job)
             else:
@@ -256,10 +253,14 @@ class JobTable:
 
     # -- inside -------------------------------------------------------------------------------------------
 
+    def _give_near_us(self, job: Job) -> int:
+        """When a near answer that waits for far is given."""
+        unlikely_us = self._wake_up.hold_unlikely_us
+        return self._hold_until_us(job) if job.far_likely else job.deadline_us - unlikely_us
+
     def _hold_until_us(self, job: Job) -> int:
         """Until when a near answer may wait for far."""
-        commit_us, hold_us = self._wake_up.commit_us, self._wake_up.hold_us
-        return min(job.answer_by_us - commit_us, job.deadline_us - hold_us)
+        return min(job.answer_by_us - self._wake_up.commit_us, job.deadline_us - self._wake_up.hold_us)
 
     def _forget(self, key: Key) -> Job | None:
         job = self._jobs.pop(key, None)

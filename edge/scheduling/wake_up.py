@@ -4,6 +4,7 @@ from edge.scheduling.quantile_window import QuantileWindow
 
 PRIOR_COMMIT_US = 1_000
 MOST_OF_DEADLINE = 0.1
+UNLIKELY_HOLDS = 2
 TOO_LATE = 0.0015
 """An answer that waits for a better one may be late by the wait so often, no oftener."""
 
@@ -25,6 +26,9 @@ class WakeUp:
         self._tail_us = 0
         self.hold_us = 0
         """How long before its deadline a near answer is given at the latest, whatever far may still say."""
+        self.hold_unlikely_us = 0
+        """The same where far will hardly come in time (a probe, a frame sent to learn): an answer that waited for that
+        to the last would be late about as often as better."""
         self._reckon()
 
     def woke_late(self, lateness_us: int) -> None:
@@ -44,3 +48,4 @@ class WakeUp:
 
     def _reckon(self) -> None:
         self.hold_us = max(self.margin_us, self._tail_us) + self.commit_us
+        self.hold_unlikely_us = UNLIKELY_HOLDS * self.hold_us

@@ -86,3 +86,25 @@ def test_near_that_is_promised_to_other_frames_too_is_not_taken_early(begun):
     w.run_frames(60, every_us=FPS_15, streams=tuple(streams))
     after_us = later(begun, 30)
     assert sum(us > 20 * MS for us in after_us) >= len(after_us) / 3
+
+
+def before_deadline(w: World, than: int) -> list[int]:
+    """How long before its deadline near answered each frame after the `than`th that had been sent, in µs."""
+    sent = {key for _, key, _ in w.offloaded}
+    return [
+        w.deadlines[key] - at_us
+        for key, (at_us, by) in w.released.items()
+        if key[1] > than and key in sent and by is AnsweredBy.NEAR
+    ]
+
+
+def test_for_a_far_that_will_hardly_come_near_does_not_wait_to_the_last_moment():
+    hopeless, doubtful = beside_far(slow_every=1), beside_far(slow_every=3)
+    hopeless.run_frames(200, every_us=FPS_15)
+    doubtful.run_frames(200, every_us=FPS_15)
+    wake_up = hopeless.scheduler.wake_up
+    early_us = wake_up.hold_unlikely_us - wake_up.commit_us
+    assert early_us > wake_up.hold_us
+    assert len(before_deadline(hopeless, 60)) > 10  # it is asked now and then all the same
+    assert min(before_deadline(hopeless, 60)) >= early_us
+    assert min(before_deadline(doubtful, 60)) < early_us
