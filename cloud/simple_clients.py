@@ -192,6 +192,7 @@ class SimpleClients:
             head_us=arrived_us,
             expiry_us=arrived_us + budget_us,
             to_store=request.id is not None,
+            awaits_commit=request.id is not None,
             keep_body=request.id is not None and self._desk.keeps_pictures,
         )
 

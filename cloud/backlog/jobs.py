@@ -42,7 +42,7 @@ class Job:
 
     `source_size`: (width_px, height_px) of the frame as captured, which its boxes come back in. `run_us`: its share
     of the run it was in. `keep_body`: also once it is decoded, else it is let go. `to_store`: its result is kept as a
-    record.
+    record. `awaits_commit`: its client is not answered before that is committed.
     """
 
     origin: Origin
@@ -56,6 +56,7 @@ class Job:
     body: Buffer = b""
     keep_body: bool = False
     to_store: bool = True
+    awaits_commit: bool = False
     body_us: int = 0
     picture: Picture | None = field(default=None, repr=False)
     decode_us: int = 0

@@ -54,7 +54,8 @@ class Outcomes:
         self._metrics.answered(job, now_us, detect_us=outcome.detect_us)
         if not job.to_store:
             return
-        self._writer.submit(Entry(far=FarRecord(job, result), to=job.origin, submitted_us=now_us))
+        record = FarRecord(job, result)
+        self._writer.submit(Entry(far=record, to=job.origin, awaited=job.awaits_commit, submitted_us=now_us))
         if self._live_payloads is not None:
             self._live_payloads.offer(job, result.detections, now_us=now_us)
 

@@ -43,8 +43,8 @@ class Store(Protocol):
 class Entry:
     """What is acknowledged together; `to` is whom to tell, as the submitter knows it.
 
-    `set_aside` counts rows of a batch that can never be stored: they are not among the rows here. `submitted_us`
-    is the submitter's clock, for measuring how long an ack takes.
+    `set_aside` counts rows of a batch that can never be stored: they are not among the rows here. `awaited`: somebody is
+    not answered before the ack. `submitted_us` is the submitter's clock, for measuring how long an ack takes.
     """
 
     far: Sequence[Record] = ()
@@ -53,12 +53,18 @@ class Entry:
     to: object = None
     batch: int | None = None
     set_aside: int = 0
+    awaited: bool = False
     submitted_us: int = 0
 
     @property
     def weight(self) -> int:
         """Rows it makes."""
         return len(self.far) + len(self.given) + len(self.gaps)
+
+    @property
+    def urgent(self) -> bool:
+        """An agent waits for the ack of a batch, and a client for its answer; for that of a live result nobody does."""
+        return self.awaited or self.batch is not None
 
     def rows(self) -> "list[Entry]":
         """One entry per row."""
@@ -127,7 +133,7 @@ class StoreWriter(GroupWriter[Entry]):
         )
         self._store = store
         self._pace = CommitPace(commit_every_us)
-        self._batches = 0  # that wait
+        self._urgent = 0  # that wait
         self._unix_us = unix_us
         self._trouble = LogThrottle(log, clock_us=clock_us)
         self.committed = 0
@@ -137,8 +143,8 @@ class StoreWriter(GroupWriter[Entry]):
         """Queue for the next commit; False when it is dropped because too much waits already."""
         with self._changed:
             taken = self._put(entry)
-            if taken and entry.batch is not None:
-                self._batches += 1
+            if taken and entry.urgent:
+                self._urgent += 1
                 self._changed.notify_all()
         return taken
 
@@ -167,12 +173,11 @@ class StoreWriter(GroupWriter[Entry]):
     def _take(self, last_us: int) -> list[Entry]:
         group = super()._take(last_us)
         with self._changed:
-            self._batches -= sum(entry.batch is not None for entry in group)
+            self._urgent -= sum(entry.urgent for entry in group)
         return group
 
     def _gap_us(self) -> int:
-        """An agent waits for the ack of a batch, for that of a live result it does not."""
-        return self._pace.every_us if self._batches else self._pace.gap_us
+        return self._pace.every_us if self._urgent else self._pace.gap_us
 
     def _took(self, us: int, *, weight: int, since_us: int) -> None:
         self._pace.took(us, rows=weight, since_us=since_us)

@@ -57,10 +57,18 @@ def ended(error: Any) -> tuple[grpc.StatusCode, str, str]:
 
 @contextmanager
 def worker_in(
-    folder: Path, *, limits: ServiceLimits | None = None, max_message_bytes: int = 1 << 20, **options: Any
+    folder: Path,
+    *,
+    limits: ServiceLimits | None = None,
+    max_message_bytes: int = 1 << 20,
+    commit_every_us: int = 0,
+    **options: Any,
 ) -> Iterator[Worker]:
     detector = GatedDetector()
-    with service(folder, build=lambda: detector, codecs=CODECS, limits=limits) as (made, store):
+    made_in = service(
+        folder, build=lambda: detector, codecs=CODECS, limits=limits, commit_every_us=commit_every_us
+    )
+    with made_in as (made, store):
         listener = GrpcListener(
             made,
             address="127.0.0.1:0",

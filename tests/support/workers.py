@@ -108,6 +108,7 @@ def service(
     batch: BatchRule | None = None,
     instances: int = 1,
     decode_threads: int = 1,
+    commit_every_us: int = 0,
 ) -> Iterator[tuple[Service, RecordStore]]:
     """A started Service over a record store at `url` (default: in `folder`), stopped at the end. `payload_bytes`: the
     quota of the payloads it keeps in `folder`, 0 = it keeps none."""
@@ -144,7 +145,7 @@ def service(
             clock_us=clock,
             unix_us=unix_us,
             limits=limits,
-            commit_every_us=0,
+            commit_every_us=commit_every_us,
             decode_threads=decode_threads,
             uploads=storeroom.uploads,
         )

@@ -14,6 +14,7 @@ import pytest
 
 from cloud.limits import ServiceLimits
 from cloud.listeners.grpc_infer import MOST_CALLS
+from cloud.store import pace
 from pipelines.codecs.zstd import ZstdCodec
 from pipelines.frame import FrameId
 from protos import inference_pb2 as pb
@@ -207,6 +208,17 @@ def test_a_frame_that_is_named_is_kept_and_answered_after_its_commit(worker: Wor
     reply = worker.infer(data=grey_picture(), agent="shop", run=RUN, stream="till", seq=7)
     assert reply.kept
     assert worker.store.identities() == [FrameId("shop", RUN, "till", 7)]
+
+
+def test_a_frame_that_is_named_does_not_wait_for_others_to_be_committed_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SHARE", "COMPANY", "LONGEST_US"):  # live results of agents would wait for hours
+        monkeypatch.setattr(pace, name, 10**10)
+    with worker_in(tmp_path, commit_every_us=1000) as worker:
+        named: dict[str, Any] = {"agent": "shop", "run": RUN, "stream": "till"}
+        kept = [worker.infer(data=grey_picture(), seq=seq, **named).kept for seq in (1, 2, 3)]
+    assert kept == [True, True, True]
 
 
 def test_a_frame_without_a_name_leaves_no_record(worker: Worker) -> None:

@@ -89,16 +89,18 @@ def _has_more_than(store: SlowStore, commits: int) -> bool:
     return len(store.begun_us) > commits
 
 
-def _entry(seq: int, *, batch: int | None = None) -> Entry:
+def _entry(seq: int, *, batch: int | None = None, awaited: bool = False) -> Entry:
     record = Record(id=FrameId("gw", bytes(16), "door", seq), answered_by=AnsweredBy.FAR, status=Status.OK)
-    return Entry(far=[record], batch=batch)
+    return Entry(far=[record], batch=batch, awaited=awaited)
 
 
 @pytest.mark.parametrize(
-    ("batch", "least_us"), [(None, MOST * EVERY_US), (1, EVERY_US)], ids=["live results", "a batch"]
+    ("batch", "awaited", "least_us"),
+    [(None, False, MOST * EVERY_US), (1, False, EVERY_US), (None, True, EVERY_US)],
+    ids=["live results", "a batch", "a client's result"],
 )
-def test_live_results_wait_for_company_on_a_slow_store_and_a_batch_does_not(
-    batch: int | None, least_us: int
+def test_live_results_wait_for_company_on_a_slow_store_and_what_somebody_waits_for_does_not(
+    batch: int | None, awaited: bool, least_us: int
 ) -> None:
     store = SlowStore(took_us=10_000)
     writer = StoreWriter(
@@ -112,11 +114,11 @@ def test_live_results_wait_for_company_on_a_slow_store_and_a_batch_does_not(
     try:
         for seq in range(3):
             before = len(store.begun_us)
-            writer.submit(_entry(seq, batch=batch))
+            writer.submit(_entry(seq, batch=batch, awaited=awaited))
             eventually(partial(_has_more_than, store, before), what="a commit")
         gaps_us = [b - a for a, b in pairwise(store.begun_us)]
         assert min(gaps_us) >= least_us
-        if batch is not None:
+        if awaited or batch is not None:
             assert min(gaps_us) < MOST * EVERY_US
     finally:
         writer.stop(1_000_000)
