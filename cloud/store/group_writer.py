@@ -101,8 +101,8 @@ class GroupWriter(ABC, Generic[T]):
         """From one commit to the next, at least; asked again whenever something was said to have changed."""
         return self._every_us
 
-    def _took(self, us: int, *, weight: int, since_us: int) -> None:
-        """A group of this weight was written and acknowledged in this time, begun `since_us` after the one before."""
+    def _took(self, us: int) -> None:
+        """A group was written and acknowledged in this time."""
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -126,18 +126,17 @@ class GroupWriter(ABC, Generic[T]):
     def _run(self) -> None:
         last_us = self._clock_us() - self._gap_us()
         while group := self._take(last_us):
-            before_us, last_us = last_us, self._clock_us()
+            last_us = self._clock_us()
             stored = self._write(group)
             if stored:
                 try:
                     self._acknowledge(stored)
                 except Exception:  # whoever waits for word asks again; the writer must live
                     log.exception("acknowledging %d commits failed", len(stored))
-            weight = sum(map(self._weigh, group))
-            self._took(self._clock_us() - last_us, weight=weight, since_us=last_us - before_us)
+            self._took(self._clock_us() - last_us)
             with self._changed:
                 self._writing = 0
-                self._weight -= weight
+                self._weight -= sum(map(self._weigh, group))
                 del group, stored  # nothing is held of what was written while nothing comes
                 self._changed.notify_all()
 

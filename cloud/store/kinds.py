@@ -44,7 +44,7 @@ class StoreConfig(Block):
     )
     commit_every: Duration = Field(
         duration("20ms"),
-        description="the least time between two commits, and the most while somebody waits for one; for live results of agents, who do not, up to 1.75 times as long where commits would take a twentieth of it, and up to 160ms while fewer than eight rows come",
+        description="the least time between two commits, and the most while somebody waits for one; for live results of agents, who do not, up to 1.75 times as long where commits would take a twentieth of it, and up to 160ms while fewer than eight rows wait",
     )
     keep: Duration | None = Field(
         None, description="records and pictures that arrived earlier than this are pruned; left out: never"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from cloud.store.group_writer import GroupWriter
-from cloud.store.pace import CommitPace
+from cloud.store.pace import COMPANY, CommitPace
 from cloud.store.turns import one_at_a_time
 from cloud.threads import left_after
 from pipelines.errors import Rejected, Retryable
@@ -142,10 +142,11 @@ class StoreWriter(GroupWriter[Entry]):
     def submit(self, entry: Entry) -> bool:
         """Queue for the next commit; False when it is dropped because too much waits already."""
         with self._changed:
+            before = self._weight
             taken = self._put(entry)
-            if taken and entry.urgent:
-                self._urgent += 1
-                self._changed.notify_all()
+            self._urgent += taken and entry.urgent
+            if taken and (entry.urgent or before < COMPANY <= self._weight):
+                self._changed.notify_all()  # it may be time already
         return taken
 
     def count_in(self, counter: Callable[[str, str, Callable[[], float]], None]) -> None:
@@ -177,10 +178,10 @@ class StoreWriter(GroupWriter[Entry]):
         return group
 
     def _gap_us(self) -> int:
-        return self._pace.every_us if self._urgent else self._pace.gap_us
+        return self._pace.every_us if self._urgent else self._pace.gap_us(self._weight)
 
-    def _took(self, us: int, *, weight: int, since_us: int) -> None:
-        self._pace.took(us, rows=weight, since_us=since_us)
+    def _took(self, us: int) -> None:
+        self._pace.took(us)
 
     def _commit(self, group: Sequence[Entry]) -> None:
         self._store.commit(

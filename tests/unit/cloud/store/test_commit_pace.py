@@ -13,60 +13,43 @@ from pipelines.runtime import monotonic_us
 from tests.support.eventually import eventually
 
 EVERY_US = 20_000
-MANY = COMPANY  # rows in each gap: more company is not worth waiting for
-
-
-def _took(pace: CommitPace, took_us: int, *, rows: int = MANY) -> None:
-    pace.took(took_us, rows=rows, since_us=pace.gap_us)
 
 
 def test_quick_commits_come_as_often_as_they_may() -> None:
     pace = CommitPace(EVERY_US)
-    assert pace.gap_us == EVERY_US
-    _took(pace, EVERY_US // SHARE, rows=1)
-    assert pace.gap_us == EVERY_US
+    assert pace.gap_us(1) == EVERY_US
+    pace.took(EVERY_US // SHARE)
+    assert pace.gap_us(1) == EVERY_US
 
 
-def test_slow_commits_leave_nineteen_twentieths_of_the_time_to_others_within_a_bound() -> None:
+def test_slow_commits_of_many_rows_leave_nineteen_twentieths_of_the_time_to_others_within_a_bound() -> None:
     pace = CommitPace(EVERY_US)
-    _took(pace, 1_500)
-    assert pace.gap_us == 30_000
-    _took(pace, 4_000_000)
-    assert pace.gap_us == MOST * EVERY_US
+    pace.took(1_500)
+    assert pace.gap_us(COMPANY) == 30_000
+    pace.took(4_000_000)
+    assert pace.gap_us(COMPANY) == MOST * EVERY_US
 
 
-@pytest.mark.parametrize("per_s", [1, 15, 45, 90, 200, 500, 5_000])
-def test_where_few_rows_come_a_slow_commit_waits_for_company_and_no_longer(per_s: int) -> None:
+def test_a_slow_commit_of_few_rows_waits_for_company_within_a_longer_bound() -> None:
     pace = CommitPace(EVERY_US)
-    for _ in range(60):
-        _took(pace, 50_000, rows=max(1, per_s * pace.gap_us // 1_000_000))
-    together = per_s * pace.gap_us / 1e6
-    assert MOST * EVERY_US <= pace.gap_us <= LONGEST_US
-    assert pace.gap_us == MOST * EVERY_US or together <= COMPANY + 1
-    assert pace.gap_us == LONGEST_US or together >= COMPANY - 2
-
-
-def test_where_many_rows_come_all_at_once_the_next_but_one_acknowledgement_is_as_quick_as_may_be() -> None:
-    pace = CommitPace(EVERY_US)
-    for _ in range(60):
-        _took(pace, 50_000, rows=1)
-    assert pace.gap_us == LONGEST_US
-    _took(pace, 50_000, rows=LONGEST_US * 500 // 1_000_000)
-    assert pace.gap_us == MOST * EVERY_US
+    pace.took(4_000)
+    assert pace.gap_us(COMPANY - 1) == 80_000
+    pace.took(4_000_000)
+    assert pace.gap_us(COMPANY - 1) == LONGEST_US
 
 
 def test_one_slow_commit_is_forgotten_after_some_quick_ones() -> None:
     pace = CommitPace(EVERY_US)
-    _took(pace, 5_000)
+    pace.took(5_000)
     for _ in range(40):
-        _took(pace, 800)
-    assert pace.gap_us == EVERY_US
+        pace.took(800)
+    assert pace.gap_us(1) == EVERY_US
 
 
 def test_who_wants_every_commit_at_once_has_it_however_slow_they_are() -> None:
     pace = CommitPace(0)
-    _took(pace, 50_000, rows=1)
-    assert pace.gap_us == 0
+    pace.took(50_000)
+    assert pace.gap_us(1) == 0
 
 
 class SlowStore:
@@ -89,6 +72,16 @@ def _has_more_than(store: SlowStore, commits: int) -> bool:
     return len(store.begun_us) > commits
 
 
+def _writer(store: SlowStore) -> StoreWriter:
+    return StoreWriter(
+        store,
+        commit_every_us=EVERY_US,
+        acknowledge=lambda _: None,
+        clock_us=store.clock_us,
+        unix_us=lambda: 1,
+    )
+
+
 def _entry(seq: int, *, batch: int | None = None, awaited: bool = False) -> Entry:
     record = Record(id=FrameId("gw", bytes(16), "door", seq), answered_by=AnsweredBy.FAR, status=Status.OK)
     return Entry(far=[record], batch=batch, awaited=awaited)
@@ -103,13 +96,7 @@ def test_live_results_wait_for_company_on_a_slow_store_and_what_somebody_waits_f
     batch: int | None, awaited: bool, least_us: int
 ) -> None:
     store = SlowStore(took_us=10_000)
-    writer = StoreWriter(
-        store,
-        commit_every_us=EVERY_US,
-        acknowledge=lambda _: None,
-        clock_us=store.clock_us,
-        unix_us=lambda: 1,
-    )
+    writer = _writer(store)
     writer.start()
     try:
         for seq in range(3):
@@ -120,5 +107,23 @@ def test_live_results_wait_for_company_on_a_slow_store_and_what_somebody_waits_f
         assert min(gaps_us) >= least_us
         if awaited or batch is not None:
             assert min(gaps_us) < MOST * EVERY_US
+    finally:
+        writer.stop(1_000_000)
+
+
+def test_rows_that_wait_for_company_are_written_once_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cloud.store.pace.LONGEST_US", 3_600_000_000)
+    store = SlowStore(took_us=1_000_000_000)
+    writer = _writer(store)
+    writer.start()
+    try:
+        writer.submit(_entry(0))
+        eventually(lambda: writer.pending == 0, what="the first commit, which waits for nobody")
+        for seq in range(1, COMPANY):
+            writer.submit(_entry(seq))
+        assert writer.pending == COMPANY - 1
+        writer.submit(_entry(COMPANY))
+        eventually(lambda: writer.committed == COMPANY + 1, what="a commit of all of them")
+        assert len(store.begun_us) == 2
     finally:
         writer.stop(1_000_000)
