@@ -12,8 +12,9 @@ GIVE_UP_BEFORE_US = 1_000
 FORGET_US = 2_000_000
 """So long after it was sent the far result of an answered frame is still waited for."""
 LIKELY_P = 0.25
+"""From this chance of a far answer in time on, a near answer is held for it to the last moment."""
 SURE_P = 0.99
-"""From this chance of a far answer in time on, a near run that waits is most likely saved."""
+"""From this one on, a near run that waits is most likely saved: none of the link's last frames would have failed."""
 
 
 class Near(Enum):
@@ -104,6 +105,13 @@ class Job:
             case _:
                 return "near not done in time"
 
+    def out_by_us(self, now_us: int, *, commit_us: int) -> int:
+        """Until when an answer given now waits for its commit: never beyond the deadline, unless it is late already."""
+        if now_us < self.answer_by_us:
+            return self.answer_by_us
+        usual_us = now_us + commit_us
+        return usual_us if now_us >= self.deadline_us else min(usual_us, self.deadline_us)
+
     @property
     def far_hoped(self) -> bool:
         """Whether a far answer is worth holding a near one back for."""
@@ -112,19 +120,10 @@ class Job:
                 return True
         return False
 
-    @property
-    def far_likely(self) -> bool:
-        """Whether far has a fair chance to answer in time."""
+    def far_in_time(self, least_p: float) -> bool:
+        """Whether far has at least this chance to answer in time."""
         for flight in self.flights.values():  # noqa: SIM110 - as above
-            if flight.p >= LIKELY_P and not flight.hopeless:
-                return True
-        return False
-
-    @property
-    def far_sure(self) -> bool:
-        """Whether far is next to certain to answer in time: none of its link's last frames would have failed."""
-        for flight in self.flights.values():  # noqa: SIM110 - as above
-            if flight.p >= SURE_P and not flight.hopeless:
+            if flight.p >= least_p and not flight.hopeless:
                 return True
         return False
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from edge.scheduling.actions import Action, CancelFar, CancelNear, Give, Release, Shed, Track
 from edge.scheduling.carrying import Carrying
-from edge.scheduling.job import HELD, NONE, OVER, RESERVED, RUNNING, Job
+from edge.scheduling.job import HELD, LIKELY_P, NONE, OVER, RESERVED, RUNNING, Job
 from edge.scheduling.near_timeline import Key
 from edge.scheduling.near_way import NearWay
 from edge.scheduling.policies import HEDGED
@@ -158,9 +158,7 @@ class JobTable:
         job.given = by
         hold = by is not AnsweredBy.FAR
         if hold:
-            late = now_us >= job.answer_by_us
-            commit_us = self._wake_up.commit_us
-            job.release_by_us = max(job.deadline_us, now_us + commit_us) if late else job.answer_by_us
+            job.release_by_us = job.out_by_us(now_us, commit_us=self._wake_up.commit_us)
         good = status is Status.OK and by in (AnsweredBy.NEAR, AnsweredBy.FAR)
         self._streams[job.key[0]].answered(job.key[1], job.captured_us, good=good)
         self.out.append(Give(job.key, by, status, reason, hold, link))
@@ -256,7 +254,7 @@ class JobTable:
     def _give_near_us(self, job: Job) -> int:
         """When a near answer that waits for far is given."""
         unlikely_us = self._wake_up.hold_unlikely_us
-        return self._hold_until_us(job) if job.far_likely else job.deadline_us - unlikely_us
+        return self._hold_until_us(job) if job.far_in_time(LIKELY_P) else job.deadline_us - unlikely_us
 
     def _hold_until_us(self, job: Job) -> int:
         """Until when a near answer may wait for far."""

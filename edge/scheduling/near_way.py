@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from edge.scheduling.actions import StartNear
 from edge.scheduling.fair_share import WEIGHTS, FairShare
-from edge.scheduling.job import NONE, RESERVED, RUNNING, Job
+from edge.scheduling.job import NONE, RESERVED, RUNNING, SURE_P, Job
 from edge.scheduling.near_estimate import NearEstimate
 from edge.scheduling.near_lead import NearLead
 from edge.scheduling.near_load import NearLoad
@@ -270,7 +270,7 @@ class NearWay:
         for slot in self.timeline:
             key, early_us = slot.key, slot.early_us
             job = jobs[key]
-            waits = early_us is None or (early_us > now_us and not (alone and not job.far_sure))
+            waits = early_us is None or (early_us > now_us and not (alone and not job.far_in_time(SURE_P)))
             if not job.eager and (waits or job.encoding):
                 continue
             guard_us = self._estimate(small=job.near_small).guard_us

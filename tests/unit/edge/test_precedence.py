@@ -72,17 +72,20 @@ def test_only_the_threads_that_were_named_go_first_and_at_the_lowest_priority() 
     assert policy(threading.current_thread()) == os.SCHED_OTHER
 
 
-def test_who_decides_goes_before_those_that_hand_on() -> None:
-    if not permitted():
-        pytest.skip("needs CAP_SYS_NICE or an rtprio limit")
+def priorities_of_who_decides_and_who_hands_on() -> list[int]:
     made = Precedence()
     with thread("decides") as decides, thread("hands-on") as hands_on:
         try:
             assert made.start(decide=["decides"], hand_on=["hands-on"]) == ["decides", "hands-on"]
-            found = [os.sched_getparam(t.native_id or 0).sched_priority for t in (decides, hands_on)]
+            return [os.sched_getparam(t.native_id or 0).sched_priority for t in (decides, hands_on)]
         finally:
             made.close()
-    assert found == [DECIDES, PRIORITY]
+
+
+def test_who_decides_goes_before_those_that_hand_on() -> None:
+    if not permitted():
+        pytest.skip("needs CAP_SYS_NICE or an rtprio limit")
+    assert priorities_of_who_decides_and_who_hands_on() == [DECIDES, PRIORITY]
     assert DECIDES > PRIORITY
 
 
@@ -97,14 +100,7 @@ def test_where_only_the_lowest_priority_is_permitted_both_have_that(monkeypatch:
         put(native_id, policy, parameter)
 
     monkeypatch.setattr(os, "sched_setscheduler", limited)
-    made = Precedence()
-    with thread("decides") as decides, thread("hands-on") as hands_on:
-        try:
-            assert made.start(decide=["decides"], hand_on=["hands-on"]) == ["decides", "hands-on"]
-            found = [os.sched_getparam(t.native_id or 0).sched_priority for t in (decides, hands_on)]
-        finally:
-            made.close()
-    assert found == [PRIORITY, PRIORITY]
+    assert priorities_of_who_decides_and_who_hands_on() == [PRIORITY, PRIORITY]
 
 
 def test_where_it_is_not_permitted_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:

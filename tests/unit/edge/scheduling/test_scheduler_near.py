@@ -4,6 +4,7 @@ from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 
 from edge.scheduling.priority_rule import PriorityRule
 from edge.scheduling.rung import Rung
@@ -276,3 +277,13 @@ def test_a_hedge_starts_early_enough_for_the_longest_run_seen_and_far_still_wins
     assert w.share(AnsweredBy.FAR) >= 0.9
     begun = {key for key, _ in w.near_runs}
     assert len(begun) >= 45  # near ran beside far and its answer was held, not given
+
+
+@pytest.mark.parametrize("run_ms", [60, 97, 98])
+def test_no_answer_that_near_has_in_time_is_late_for_a_commit_that_never_comes(run_ms):
+    w = world(policy="near_only")
+    w.commit_us = None
+    w.near_us = lambda _: run_ms * MS
+    w.run_frames(20, every_us=250 * MS)
+    assert w.share(AnsweredBy.NEAR) == 1.0
+    assert min(w.deadlines[key] - at_us for key, (at_us, _) in w.released.items()) > 0
