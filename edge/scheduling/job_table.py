@@ -93,7 +93,7 @@ class JobTable:
         job.near = NONE
 
     def make_room(self, job: Job, now_us: int, *, hopeful_only: bool) -> list[Job]:
-        """A near slot at the cost of less important frames. Those without hope for far are shed, returned."""
+        """Near time at the cost of less important frames. Returned are those that have no hope for far either."""
         losers = self._near.make_room(
             job,
             self._jobs,
@@ -102,14 +102,16 @@ class JobTable:
             now_us=now_us,
             hopeful_only=hopeful_only,
         )
-        lost = [loser for loser in losers if not loser.far_hoped]
+        self.out += [CancelNear(loser.key) for loser in losers if loser is self._near.stopped]
         for loser in losers:
             if self._hedged and loser.far_hoped:
                 self._uncovered.add(loser)
-        for loser in lost:
-            self._forget(loser.key)
-            self.out.append(Shed(loser.key, ShedReason.PRIORITY))
-        return lost
+        return [loser for loser in losers if not loser.far_hoped]
+
+    def shed(self, job: Job, reason: ShedReason) -> None:
+        """An accepted frame gets no answer."""
+        self._forget(job.key)
+        self.out.append(Shed(job.key, reason))
 
     def fallback(self, job: Job) -> float:
         """The accuracy of what would answer the frame if far does not: near, smaller near, tracked, missed."""

@@ -93,6 +93,11 @@ class NearTimeline:
         self.release(key)
         self._busy_until_us = now_us + guard_us
 
+    def stop(self, until_us: int) -> int:
+        """The run that is on will have ended by `until_us`; returns until when it was to occupy near."""
+        busy_until_us, self._busy_until_us = self._busy_until_us, until_us
+        return busy_until_us
+
     def finish(self, now_us: int) -> None:
         """The run that was on has ended."""
         self._busy_until_us = now_us

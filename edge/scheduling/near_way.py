@@ -3,23 +3,23 @@
 A gateway may have a smaller input beside the full one: it serves frames the full one can no longer make.
 """
 
-from collections import deque
 from collections.abc import Mapping
 
 from edge.scheduling.actions import StartNear
-from edge.scheduling.fair_share import WEIGHTS, FairShare
+from edge.scheduling.fair_share import WEIGHTS
 from edge.scheduling.job import NONE, RESERVED, RUNNING, SURE_P, Job
+from edge.scheduling.near_claims import NearClaims, importance
 from edge.scheduling.near_estimate import NearEstimate
 from edge.scheduling.near_lead import NearLead
-from edge.scheduling.near_load import NearLoad
 from edge.scheduling.near_timeline import Key, NearTimeline
 from edge.scheduling.settings import SmallNear
-from pipelines.result import PRIORITIES, AnsweredBy, Priority, ShedReason, Status
+from pipelines.result import AnsweredBy, Priority, Status
 
-RUNS_KEPT = 32
 TRIAL_US = 2_000_000
 CANCEL_US = 3_000
-"""A run that is stopped goes on so long at most."""
+"""A run that is stopped goes on so long at most, if its detector can be stopped."""
+FORGIVING = 0.999
+"""What one that went on for longer weighs a frame later: a pause of the machine is forgotten, after thousands of frames."""
 LONGEST_TRIAL_US = 32_000_000
 """While the smaller input answers, the full one is tried so often, after every failure half as often."""
 
@@ -39,7 +39,7 @@ class NearWay:
         self.timeline = NearTimeline()
         self.estimate = NearEstimate(prior_us)
         self.small_estimate = None if small is None or not exists else NearEstimate(small.prior_us)
-        self.share = FairShare(weights)
+        self.claims = NearClaims(weights)
         self.lead = NearLead(prior_us)
         self.small_lead = NearLead(prior_us if small is None else small.prior_us)
         self._looked_us = 0  # when it was last asked what to start
@@ -48,9 +48,10 @@ class NearWay:
         self._trial_wait_us = TRIAL_US
         self._running: Job | None = None
         self._started_us = 0
-        self._asked: dict[str, tuple[Key, int]] = {}  # the frame offered last and since when
-        self._ended: deque[tuple[int, int]] = deque(maxlen=RUNS_KEPT)  # (when, rank) of whole runs
-        self._load = NearLoad()
+        self.stopped: Job | None = None
+        """The run that is on, if it is being stopped for another frame's sake."""
+        self._stopped_us = 0
+        self._stop_us = CANCEL_US  # how long the last one went on
 
     def reserve(self, job: Job, *, latest_end_us: int, ready_us: int, now_us: int) -> bool:
         """Keep near time for `job` that ends by `latest_end_us`; False if there is none. If near is idle the run
@@ -86,14 +87,13 @@ class NearWay:
         if slot is None and idle and now_us < latest_end_us:
             p50_us = self.estimate.p50_us
             small = False
-            asked_key, asked_us = self._asked.get(job.key[0], (job.key, now_us))
-            offered_us = asked_us if asked_key == job.key else job.captured_us
+            offered_us = self.claims.offered_us(job, now_us)
             if now_us + p50_us <= latest_end_us or p50_us > latest_end_us - offered_us:
                 slot = self.timeline.reserve(
                     job.key, guard_us=latest_end_us - now_us, latest_end_us=latest_end_us, now_us=now_us
                 )
         if slot is None:
-            self._load.found_short(now_us)
+            self.claims.load.found_short(now_us)
         job.near = NONE if slot is None else RESERVED
         job.near_small = small and slot is not None
         return slot is not None
@@ -108,19 +108,17 @@ class NearWay:
         now_us: int,
         hopeful_only: bool,
     ) -> list[Job]:
-        """A slot for `job` at the cost of less important frames: those that lost theirs, none if in vain.
+        """Time for `job` at the cost of less important frames: those that lost theirs, none if in vain.
 
-        Frames that still hope for far go first (`hopeful_only`: only they). Others are lost by it: they give
-        way only if their stream had more of near than its share; one below its floor keeps what it has.
+        Frames that still hope for far go first (`hopeful_only`: only they). The run that is on is stopped last, and
+        only while it is not half done: else a frame that comes just after it, with every picture, would never have one.
         """
         weaker = [
             other
             for slot in self.timeline
-            if _rank(other := jobs[slot.key]) < _rank(job)
-            and not self.share.starved(slot.key[0], now_us)
-            and (other.far_hoped or (not hopeful_only and self._gives_way(other, job, now_us)))
+            if self.claims.gives_way(other := jobs[slot.key], job, now_us, hopeful_only=hopeful_only)
         ]
-        weaker.sort(key=lambda other: (not other.far_hoped, _rank(other), -other.deadline_us))
+        weaker.sort(key=lambda other: (not other.far_hoped, importance(other), -other.deadline_us))
         before = self.timeline.slots
         for i, loser in enumerate(weaker):
             self.timeline.release(loser.key)
@@ -130,28 +128,20 @@ class NearWay:
                     other.near = NONE
                 return losers
         self.timeline.restore(before)
-        return []
-
-    def asked(self, job: Job, now_us: int) -> None:
-        """A frame was offered, perhaps not for the first time."""
-        self.share.asked(job.key[0], job.priority, now_us)
-        first = self._asked.get(job.key[0])
-        if first is None or first[0] != job.key:
-            self._asked[job.key[0]] = (job.key, now_us)
-            self._load.asked(now_us)
-
-    def why_shed(self, job: Job) -> ShedReason | None:
-        """Why `job` gets no answer although near works: while it waited near ran other frames. None if it is
-        not that."""
-        _, since_us = self._asked.get(job.key[0], (job.key, 0))
-        ran = [rank for ended_us, rank in self._ended if ended_us >= since_us]
-        if not ran:
-            return None
-        return ShedReason.PRIORITY if max(ran) > _rank(job) else ShedReason.OVERLOAD
-
-    def _gives_way(self, other: Job, job: Job, now_us: int) -> bool:
-        rank = self.share.rank
-        return rank(other.key[0], other.priority, now_us) > rank(job.key[0], job.priority, now_us)
+        running = self._running
+        if hopeful_only or running is None or running.given is not None or self.stopped is running:
+            return []
+        early = now_us - self._started_us < self._estimate(small=running.near_small).p50_us // 2
+        if not early or not self.claims.gives_way(running, job, now_us):
+            return []
+        busy_until_us = self.timeline.stop(now_us + self._stop_us)
+        if not self.reserve(job, latest_end_us=latest_end_us, ready_us=ready_us, now_us=now_us):
+            self.timeline.stop(busy_until_us)
+            self._stop_us = max(CANCEL_US, int(FORGIVING * self._stop_us))
+            return []
+        self.stopped, self._stopped_us = running, now_us
+        running.near = NONE
+        return [running]
 
     def release(self, job: Job) -> None:
         self.timeline.release(job.key)
@@ -160,8 +150,13 @@ class NearWay:
         """The run that was on has ended; only whole runs say how long near takes."""
         self.timeline.finish(now_us)
         job, self._running = self._running, None
+        stopped, self.stopped = self.stopped is not None, None
+        if stopped:
+            self._stop_us = max(CANCEL_US, now_us - self._stopped_us)
+            if status is not Status.OK:
+                return  # it says nothing of near, and its stream had no use of it
         if job is not None:
-            self.share.charge(job.key[0], run_us, now_us)
+            self.claims.share.charge(job.key[0], run_us, now_us)
             self._tried(job, good=status is Status.OK, now_us=now_us)
         if status is None and job is not None and job.given is AnsweredBy.FAR:
             lead = self.small_lead if job.near_small else self.lead
@@ -170,7 +165,7 @@ class NearWay:
         if status is not Status.OK:
             return  # a run given up was counted when it was
         if job is not None:
-            self._ended.append((now_us, _rank(job)))
+            self.claims.ran(job, now_us)
             self._learn(job, now_us)
         self._estimate(small=job is not None and job.near_small).observe(run_us)
 
@@ -220,7 +215,7 @@ class NearWay:
 
     def short(self, now_us: int) -> bool:
         """Whether it lately had no time for a frame: then none of its time should pass unused."""
-        return self._load.short(now_us)
+        return self.claims.load.short(now_us)
 
     @property
     def runs(self) -> bool:
@@ -264,7 +259,7 @@ class NearWay:
         A near that is promised to no other frame has nothing to wait for but far: where that is not sure to come, a run
         that waits is hardly ever saved, and a pause of the machine while it is on makes the answer late.
         """
-        if jobs[first].eager or self._load.full(self.estimate.p50_us, now_us):
+        if jobs[first].eager or self.claims.load.full(self.estimate.p50_us, now_us):
             return first
         alone = len(self.timeline) == 1
         for slot in self.timeline:
@@ -277,7 +272,3 @@ class NearWay:
             if self.timeline.fits_before_others(key, guard_us=guard_us, now_us=now_us):
                 return key
         return None
-
-
-def _rank(job: Job) -> int:
-    return PRIORITIES.index(job.priority)

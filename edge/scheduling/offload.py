@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from edge.scheduling.actions import CancelFar, Encode, SendFrame
 from edge.scheduling.decision import Decision, Option
 from edge.scheduling.far_way import FarWay
-from edge.scheduling.job import NONE, RESERVED, Job
+from edge.scheduling.job import NONE, RESERVED, SURE_P, Job
 from edge.scheduling.job_table import JobTable
 from edge.scheduling.policies import HEDGED, IGNORES_BAND, WITHOUT_FAR
 from edge.scheduling.settings import SchedulerSettings
+from pipelines.result import ShedReason
 
 DUPLICATE_BURST_BYTES = 200_000
 SPARE_PROBE_EVERY_US = 1_000_000
@@ -32,15 +33,12 @@ class Offload:
         self._duplicate_bytes = float(DUPLICATE_BURST_BYTES)
 
     def choose(self, job: Job, *, near_exists: bool, now_us: int) -> Option | None:
-        """The best option, else a probe or a sample if near stands behind it (or nobody ever does)."""
-        if not self._probes:
-            return None
-        option = self._decision.best(job, fallback=self._table.fallback(job), now_us=now_us)
-        if option is not None:
-            return option
-        if near_exists and job.near is NONE:
-            return None
-        return self._decision.probe(job, now_us) or self._decision.sample(job, now_us)
+        """The best option, and near time behind it at the cost of less important frames unless far is sure to come."""
+        option = self._option(job, near_exists=near_exists, now_us=now_us)
+        sure = option is not None and (not self._hedged or option.p >= SURE_P)
+        if job.near is NONE and not sure and self._make_room(job, now_us) and option is not None:
+            return self._option(job, near_exists=near_exists, now_us=now_us)
+        return option
 
     def why_not(self, job: Job, now_us: int) -> str:
         """Why `choose` found nothing, in the words of the record; "" under a policy that never asks."""
@@ -141,6 +139,29 @@ class Offload:
                 way.end(job, now_us)
 
     # -- inside -------------------------------------------------------------------------------------------
+
+    def _option(self, job: Job, *, near_exists: bool, now_us: int) -> Option | None:
+        """The best option, else a probe or a sample if near stands behind it (or nobody ever does)."""
+        if not self._probes:
+            return None
+        option = self._decision.best(job, fallback=self._table.fallback(job), now_us=now_us)
+        if option is not None:
+            return option
+        if near_exists and job.near is NONE:
+            return None
+        return self._decision.probe(job, now_us) or self._decision.sample(job, now_us)
+
+    def _make_room(self, job: Job, now_us: int) -> bool:
+        """Near time for `job`; who loses theirs by it goes far if there is any use in it, and is shed if not."""
+        for lost in self._table.make_room(job, now_us, hopeful_only=False):
+            option = None if lost.far_open else self._option(lost, near_exists=True, now_us=now_us)
+            if option is None:
+                self.forget(lost, now_us)
+                self._table.shed(lost, ShedReason.PRIORITY)
+            else:
+                self.start(lost, option, now_us)
+                self._table.settle(lost, now_us)
+        return job.near is not NONE
 
     def _take(self, job: Job, option: Option, now_us: int) -> None:
         self._ways[option.link].take(

@@ -76,7 +76,7 @@ class Scheduler:
 
     def by_claim(self, streams: Iterable[str], now_us: int) -> list[str]:
         """In which order waiting streams should be offered: by priority and what they had, 4:2:1."""
-        share = self.near.share
+        share = self.near.claims.share
         return sorted(streams, key=lambda name: (share.rank(name, self.priority(name, now_us), now_us), name))
 
     # -- frames -------------------------------------------------------------------------------------------
@@ -99,18 +99,15 @@ class Scheduler:
             priority=stream.priority(now_us),
             cost=stream.cost,
         )
-        self.near.asked(job, now_us)
+        self.near.claims.asked(job, now_us)
         if not self._table.reserve(job, now_us):
             self._table.make_room(job, now_us, hopeful_only=True)
         option = self._offload.choose(job, near_exists=self.near.exists, now_us=now_us)
         if option is None and job.near is NONE:
-            for lost in self._table.make_room(job, now_us, hopeful_only=False):
-                self._offload.forget(lost, now_us)
-        if option is None and job.near is NONE:
             patient = now_us < self._table.carrying.patience_us(key, job.answer_by_us)
             if patient and (self.near.exists or self._decision.hopes(job, now_us)):
                 return None
-            reason = None if patient else self.near.why_shed(job)
+            reason = None if patient else self.near.claims.why_shed(job)
             if reason is not None and not self._table.carrying.trackable(key):
                 self._table.out.append(Shed(key, reason))
                 return self._finish(now_us)
@@ -183,7 +180,10 @@ class Scheduler:
         it saw, for the policy that asks far about the rest."""
         self.near.ended(status=status, run_us=run_us, now_us=now_us)
         job = self._table.get(key)
-        if job is not None and job.near is RUNNING:
+        stopped_late = (
+            job is not None and job.near is NONE and status is Status.OK
+        )  # stopped, and done all the same
+        if job is not None and (job.near is RUNNING or stopped_late):
             job.near = HELD if status is Status.OK else OVER
             job.near_status = status or Status.FAILED
             job.near_confidence = confidence

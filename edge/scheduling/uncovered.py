@@ -7,6 +7,7 @@ for. Near alone would take the frame then, so a frame that was sent far must not
 from collections.abc import Iterator
 
 from edge.scheduling.job import NONE, Job
+from edge.scheduling.near_claims import importance
 from edge.scheduling.near_timeline import Key
 
 
@@ -20,8 +21,8 @@ class Uncovered:
         return bool(self._jobs)
 
     def __iter__(self) -> Iterator[Job]:
-        """Those that still want near time, the oldest first."""
-        for key, job in list(self._jobs.items()):
+        """Those that still want near time: the most important first, of equals the one that has the least time."""
+        for key, job in sorted(self._jobs.items(), key=_claim):
             if job.given is None and job.near is NONE and job.far_open:
                 yield job
             else:
@@ -33,3 +34,8 @@ class Uncovered:
     def drop(self, key: Key) -> None:
         """The frame is gone."""
         self._jobs.pop(key, None)
+
+
+def _claim(item: tuple[Key, Job]) -> tuple[int, int]:
+    job = item[1]
+    return -importance(job), job.answer_by_us

@@ -140,9 +140,17 @@ OPTIONS = st.fixed_dictionaries(
 
 
 @settings(max_examples=80, deadline=None)
-@given(phases=MANY_LINKS, options=OPTIONS, encode_ms=st.sampled_from([2, 40, 150]))
-def test_any_history_of_three_links_three_priorities_and_a_ladder_adds_up(phases, options, encode_ms):
+@given(
+    phases=MANY_LINKS,
+    options=OPTIONS,
+    encode_ms=st.sampled_from([2, 40, 150]),
+    stop_ms=st.sampled_from([1, 5, None]),
+)
+def test_any_history_of_three_links_three_priorities_and_a_ladder_adds_up(
+    phases, options, encode_ms, stop_ms
+):
     w = world(streams=STREAMS, ladder=LADDER, duplicate_share=1.0, **options)
+    w.stop_us = None if stop_ms is None else stop_ms * MS
     w.encode_us = encode_ms * MS
     seq = _play(w, phases)
     w.run_until(w.now_us + 3_000 * MS)

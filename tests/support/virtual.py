@@ -55,6 +55,7 @@ class World(Ledger):
     scheduler: Scheduler
     near_us: Callable[[int], int] = lambda _: 20 * MS
     small_near_us: Callable[[int], int] = lambda _: 8 * MS
+    stop_us: int | None = MS  # how long a cancelled near run goes on; None = to its end
     encode_us: int = 2 * MS
     commit_us: int | None = 200
     confidence: Callable[[Key], float | None] = lambda _: 0.5
@@ -210,9 +211,10 @@ class World(Ledger):
                 self._cancelled.discard(key)
                 self.at(now + run_us, lambda: self._near_end(key, run_us, run))
             case actions.CancelNear(key):
-                self._cancelled.add(key)
                 run = len(self.near_runs)
-                self.at(now + MS, lambda: self._near_end(key, 0, run))
+                if self.stop_us is not None:
+                    self._cancelled.add(key)
+                    self.at(now + self.stop_us, lambda: self._near_end(key, 0, run))
             case actions.Track(key):
                 self.carry(key, now)
             case actions.Give(key, hold=hold):
