@@ -121,7 +121,7 @@ def test_more_frames_than_a_worker_can_do_leave_depth_and_age_within_their_bound
                 deepest = max(deepest, seen["nearfar_worker_queue_frames"])
                 oldest_s = max(oldest_s, seen["nearfar_worker_queue_oldest_age_seconds"])
             one.go(TICK_US)
-        assert deepest == most, "it was full, and no fuller"
+        assert most - THREADS <= deepest <= most, "full but for what is in a thread's hands, and no fuller"
         assert 0.1 < oldest_s <= (longest_us + TICK_US) / 1e6
         rejects = one.rejects()
         assert rejects[RejectReason.EXPIRED] > 0
