@@ -1,4 +1,4 @@
-"""Runs every benchmark and rewrites the tables of docs/benchmarks.md.
+"""Runs every benchmark and rewrites the tables of docs/benchmarks.md, and all figures in docs/benchmarks.
 
 `scenarios` takes hours, root and a quiet machine, `simulate` an hour and recorded links: they run apart, and
 `--scenarios RUNS` and `--simulate REPORT` only write their tables; `--write NAME REPORT` does so for any other.
@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +37,42 @@ BENCHMARKS = (
 OPTIONS = {"peers": ("--install",)}
 """What some are run with, so that a run never replaces figures by the word that something is not installed."""
 PAGE = Path("docs/benchmarks.md")
+FIGURES = Path("docs/benchmarks")
+"""Where a benchmark's every figure goes, as NAME.json: the page has what was asked, and what came of it."""
+MOST_ROWS = 30
+"""Of more groups of figures than this, the page shows none: they are for a program to read."""
 VERDICTS = {True: "ok", False: "**missed**", None: "not measured"}
 BEGIN, END = "<!-- begin {} -->", "<!-- end {} -->"
 
 
 def table(report: dict[str, Any]) -> str:
-    """A report as Markdown: bars first, then every figure."""
+    """What a reader of the page needs of a report, as Markdown: the machine, the bars, the report's own words."""
     rows = ["| bar | wanted | got | |", "| --- | --- | --- | --- |"]
     rows += [
         f"| {what} | {bar['want'].replace('<=', '≤').replace('>=', '≥')} | {bar['got']} | {VERDICTS[bar['ok']]} |"
         for what, bar in report["bars"].items()
     ]
     machine = ", ".join(f"{k} {v}" for k, v in report["machine"].items())
-    figures = json.dumps(report["figures"], indent=1, ensure_ascii=False)
-    words = [report["words"], ""] if "words" in report else []
-    return "\n".join([f"Machine: {machine}", "", *rows, "", *words, "```json", figures, "```"])
+    file = f"{FIGURES.name}/{report['name']}.json"
+    parts = [f"Machine: {machine}. Every figure: [{file}]({file})."]
+    if report["bars"]:
+        parts.append("\n".join(rows))
+    if "words" in report:
+        parts.append(report["words"])
+    rows = list(figure_rows(report["figures"]))
+    if len(rows) <= MOST_ROWS:
+        parts.append("\n".join(["| of | figures |", "| --- | --- |", *rows]))
+    return "\n\n".join(parts)
+
+
+def figure_rows(figures: dict[str, Any], of: str = "") -> Iterator[str]:
+    """One row for each group of single figures; lists stay in the file."""
+    single = {name: value for name, value in figures.items() if not isinstance(value, dict | list)}
+    if single:
+        yield f"| {of} | {', '.join(f'{name} {value}' for name, value in single.items())} |"
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            yield from figure_rows(value, f"{of} · {name}" if of else name)
 
 
 def replace_table(page: str, name: str, text: str) -> str:
@@ -78,6 +99,13 @@ def write_scenarios(runs: Path) -> None:
     from tests.bench.scenarios.results import Results  # noqa: PLC0415
 
     _write("scenarios", report.markdown(Results(runs)))
+
+
+def write_report(name: str, report: dict[str, Any]) -> None:
+    """A report's table into the page, and the whole of it beside the page."""
+    _write(name, table(report))
+    FIGURES.mkdir(exist_ok=True)
+    (FIGURES / f"{name}.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
 
 
 def _write(name: str, text: str) -> None:
@@ -108,15 +136,14 @@ def main() -> None:
         write_scenarios(arguments.scenarios)
         return
     if arguments.simulate is not None:
-        _write("simulate", table(json.loads(arguments.simulate.read_text())))
+        write_report("simulate", json.loads(arguments.simulate.read_text()))
         return
     if arguments.write is not None:
         name, made = arguments.write
-        _write(name, table(json.loads(Path(made).read_text())))
+        write_report(name, json.loads(Path(made).read_text()))
         return
     failed = []
-    page = PAGE.read_text()
-    if missing := without_place(page):  # said before an hour is spent on figures nobody would see
+    if missing := without_place(PAGE.read_text()):  # said before an hour is spent on figures nobody would see
         wanted = "\n".join(f"{BEGIN.format(name)}\n{END.format(name)}" for name in missing)
         sys.exit(f"{PAGE} has no place for {', '.join(missing)}; write there, where each belongs:\n{wanted}")
     for name in BENCHMARKS:
@@ -134,11 +161,10 @@ def main() -> None:
             ).returncode
             text = Path(out.name).read_text()
         if text:
-            page = replace_table(page, name, table(json.loads(text)))
+            write_report(name, json.loads(text))
         print(f"{name}: {'ok' if code == 0 else 'missed'}")
         if code:
             failed.append(name)
-    PAGE.write_text(page)
     sys.exit(1 if failed else 0)
 
 

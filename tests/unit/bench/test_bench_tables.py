@@ -6,7 +6,16 @@ import sys
 
 import pytest
 
-from tests.bench.__main__ import BEGIN, BENCHMARKS, END, main, replace_table, without_place
+from tests.bench.__main__ import (
+    BEGIN,
+    BENCHMARKS,
+    END,
+    MOST_ROWS,
+    main,
+    replace_table,
+    table,
+    without_place,
+)
 
 
 def a_page(*names: str) -> str:
@@ -69,11 +78,24 @@ def test_the_table_of_a_report_made_apart_goes_to_its_place(name, options, tmp_p
     made = {
         "bars": {"F1": {"want": ">= 0.5", "got": 0.6, "ok": True}},
         "machine": {"cores": 2},
-        "figures": {},
+        "name": name,
+        "figures": {"zmq": {"p50": 7, "each": [1, 2]}, "of all": 9},
     }
     (tmp_path / "report.json").write_text(json.dumps(made))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["bench", *options, "report.json"])
     main()
-    assert "| F1 | ≥ 0.5 | 0.6 | ok |" in page.read_text()
-    assert "old demo" in page.read_text()
+    text = page.read_text()
+    assert "| F1 | ≥ 0.5 | 0.6 | ok |" in text
+    assert "| zmq | p50 7 |" in text
+    assert "old demo" in text
+    assert f"(benchmarks/{name}.json)" in text
+    assert json.loads((tmp_path / "docs" / "benchmarks" / f"{name}.json").read_text()) == made
+
+
+def test_of_many_groups_of_figures_the_page_shows_none_and_the_file_all():
+    figures = {str(n): {"p50": n} for n in range(MOST_ROWS + 1)}
+    report = {"name": "simulate", "bars": {}, "machine": {}, "figures": figures}
+    assert "p50" not in table(report)
+    del figures["0"]
+    assert "| 1 | p50 1 |" in table(report)
