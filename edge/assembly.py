@@ -28,6 +28,7 @@ from edge.near.names import NearNames
 from edge.near.runner import NearRunner
 from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.storage import DiskStorage
 from edge.outbox.writer import OutboxWriter
 from edge.scheduling.scheduler import Scheduler
 from edge.sinks.base import SinkThread
@@ -234,6 +235,7 @@ def _build_outbox(config: PipelineConfig, identity: Identity, reports: Reports) 
         store=SqliteOutbox(
             config.state_dir / "outbox.db",
             durability=config.outbox.durability,
+            storage=DiskStorage(before=identity.keep),
             bounds=Bounds(
                 max_bytes=config.outbox.max_bytes,
                 max_age_us=config.outbox.max_age,

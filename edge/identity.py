@@ -1,22 +1,30 @@
 """Who this agent is: a name made once and kept, a fresh run per start, and one agent per state directory."""
 
 import fcntl
-import re
-import secrets
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from edge.kept_name import KeptName
 from pipelines.errors import ConfigError
 from pipelines.frame import new_run
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+log = logging.getLogger(__name__)
+
+
+def _kept() -> None:
+    """A name that somebody else keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
+    """`keep` raises OSError until the name is on the disk: no record may be there before it is."""
+
     agent: str
     run: bytes
+    keep: Callable[[], None] = field(default=_kept, compare=False, repr=False)
 
 
 class InUseError(ConfigError):
@@ -47,24 +55,18 @@ class StateDir:
 
     def identity(self, configured: str | None) -> Identity:
         """The configured name, else the kept one, else a new one that is kept from now on."""
-        kept = self.path / "agent"
-        name = configured
-        if name is None:
-            name = kept.read_text().strip() if kept.exists() else f"gw-{secrets.token_hex(4)}"
-        if not NAME.fullmatch(name):
-            raise ConfigError(f"agent name {name!r} must be 1–63 letters, digits, '.', '_' or '-'")
-        temporary = kept.with_suffix(".new")
+        name = KeptName(self.path / "agent", configured)
         try:
-            temporary.write_text(name + "\n")
-            temporary.replace(kept)
+            name.keep()
         except OSError as error:
-            # A full or read-only disk must not keep a gateway from answering; a made name is lost with it.
-            if configured is None and not kept.exists():
-                raise ConfigError(
-                    f"the agent's name cannot be kept in {self.path}: {error.strerror}; "
-                    "give it one with --set agent=NAME, or make room"
-                ) from error
-        return Identity(name, new_run())
+            # A full or read-only disk must not keep a gateway from answering.
+            log.warning(
+                "the agent's name %s cannot be kept in %s yet: %s; answers go on, and it is kept before any record is",
+                name.name,
+                self.path,
+                error.strerror,
+            )
+        return Identity(name.name, new_run(), name.keep)
 
     def close(self) -> None:
         self._lock.close()

@@ -7,6 +7,7 @@ file there is damage and not a beginning.
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,14 +52,21 @@ class Storage(Protocol):
 
 
 class DiskStorage:
-    """Files of this machine."""
+    """Files of this machine. `before`: what must be on the disk before an outbox is; it raises OSError until it is."""
 
-    def __init__(self, *, connection: type[sqlite3.Connection] = sqlite3.Connection) -> None:
+    def __init__(
+        self,
+        *,
+        connection: type[sqlite3.Connection] = sqlite3.Connection,
+        before: Callable[[], None] = lambda: None,
+    ) -> None:
         self._connection = connection
+        self._before = before
         self._synced_names: int | None = None  # the WAL's inode, once its name is on the medium too
 
     def connect(self, path: Path, *, max_pages: int | None) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._before()
         if path.is_dir():
             raise schema.DamagedError("a folder is in its place")
         if path.exists():

@@ -1,9 +1,16 @@
 """Who an agent is: one name, one run a start, one agent a directory."""
 
+import errno
+from contextlib import closing
+
 import pytest
 
 from edge.identity import StateDir
-from pipelines.errors import ConfigError
+from edge.kept_name import NAME
+from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.storage import DiskStorage
+from pipelines.errors import ConfigError, Retryable
+from pipelines.whole_file import write_whole
 
 
 def test_a_name_is_made_once_and_kept(tmp_path):
@@ -37,3 +44,44 @@ def test_a_directory_that_cannot_be_made_says_what_to_do(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="--set state_dir"):
         StateDir(tmp_path / "file" / "state")
+
+
+@pytest.mark.parametrize("left", ["", "\n", "not a name", "\x00\x00\x00"])
+def test_what_a_power_cut_left_of_a_name_counts_as_none(tmp_path, left, caplog):
+    (tmp_path / "agent").write_text(left)
+    with closing(StateDir(tmp_path)) as state:
+        made = state.identity(None)
+    assert NAME.fullmatch(made.agent)
+    assert (tmp_path / "agent").read_text().strip() == made.agent
+    assert bool(left.strip()) == ("holds no name" in caplog.text)
+
+
+def test_a_name_that_cannot_be_read_is_told_and_not_replaced(tmp_path):
+    (tmp_path / "agent").mkdir()
+    with closing(StateDir(tmp_path)) as state, pytest.raises(ConfigError, match="--set agent=NAME"):
+        state.identity(None)
+
+
+def test_on_a_disk_without_room_an_agent_has_a_name_and_keeps_it_before_any_record(
+    tmp_path, monkeypatch, caplog
+):
+    full = [True]
+
+    def write(path, data):
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_whole(path, data)
+
+    monkeypatch.setattr("edge.kept_name.write_whole", write)
+    with closing(StateDir(tmp_path)) as state:
+        made = state.identity(None)
+    assert "cannot be kept" in caplog.text
+    store = SqliteOutbox(tmp_path / "outbox.db", storage=DiskStorage(before=made.keep))
+    with pytest.raises(Retryable, match="No space left"):
+        store.open(0)
+    assert not (tmp_path / "outbox.db").exists()
+    full[0] = False
+    store.open(0)
+    store.close(0)
+    with closing(StateDir(tmp_path)) as state:
+        assert state.identity(None).agent == made.agent
