@@ -44,8 +44,8 @@ class Changes:
     gone already are ignored. `unreadable` rows count as set aside, `purged` ones as evicted by a person, and a gap
     explains each; payloads of purged records go with them. `ended_runs` forgets their watermarks. `*_payloads` are numbers
     too. `refused`: numbers of records that a worker can read nothing of, each with its words; they count as set aside, stay in the
-    file and are explained by a gap; `again`: numbers of such, which go up once more. `refused_gaps`: those a worker can read nothing
-    of, which count as dropped. `room_for_bytes`: give up payloads until so much is free, however much the bounds allow: the disk does not."""
+    file and are explained by a gap; `again`: numbers of such, which go up once more; `forgotten`: of such that leave the file.
+    `refused_gaps`: those a worker can read nothing of, which count as dropped. `room_for_bytes`: give up payloads until so much is free, however much the bounds allow: the disk does not."""
 
     entries: Sequence[Entry] = ()
     acknowledged: Collection[int] = ()
@@ -53,6 +53,7 @@ class Changes:
     purged: Collection[int] = ()
     refused: Mapping[int, str] = field(default_factory=dict)
     again: Collection[int] = ()
+    forgotten: Collection[int] = ()
     gaps: Sequence[Gap] = ()
     acknowledged_gaps: Collection[int] = ()
     refused_gaps: Collection[int] = ()

@@ -65,6 +65,10 @@ class RefusedRows:
                 self.tally.add("set_aside", -1)
                 self.tally.add("pending")
 
+    def forget(self, numbers: Collection[int]) -> None:
+        for number in numbers:
+            self._remove("entry = ?", number)
+
     def evict_older_than(self, born_us: int) -> None:
         self._remove("born_us < ?", born_us)
 

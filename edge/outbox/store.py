@@ -132,6 +132,9 @@ class MemoryOutbox(MemoryPayloads):
                 self._add_gap(refused_gap(stored.key), uptime_us)
         for number in changes.again:
             self._send_again(number)
+        for number in changes.forgotten:
+            if number in self._refused:
+                self._forget_refused(number)
         for number in changes.purged:
             if (stored := self._remove(number, "evicted_purged")) is not None:
                 self._add_gap(evicted_gap(stored.key, "purged"), uptime_us)

@@ -93,6 +93,7 @@ class Transaction:
         for key in self.refused.take(changes.refused):
             self._add_gap(refused_gap(key))
         self.refused.send_again(changes.again)
+        self.refused.forget(changes.forgotten)
         purged = self._rows(changes.purged)
         self._give_up(purged, "purged")
         for _, run, stream, seq in purged:

@@ -209,27 +209,31 @@ def drain(path: Path, *, url: str, agent: str | None, refused: bool, patience: i
 )
 @click.argument("path", type=_PATH)
 @_selecting
+@click.option(
+    "--refused", is_flag=True, help="Only records that a worker could not read and that were set aside."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def purge(path: Path, *, yes: bool, **conditions: Any) -> None:
+def purge(path: Path, *, refused: bool, yes: bool, **conditions: Any) -> None:
     from nearfar.outbox import custody  # noqa: PLC0415
 
     selection = _selection(conditions)
     with custody.custody(path, to="purge") as held:
         with looking(path) as view:
-            numbers, pictures = view.numbers(selection), view.payload_numbers(selection)
-        if not numbers and not pictures:
+            rows = custody.chosen(view, selection, refused=refused)
+        if not rows:
             print("nothing of that kind is there")
             return
         which = "all of it" if selection.is_everything else "what matches"
-        what = f"{len(numbers)} records" + (f" and {len(pictures)} pictures" if pictures else "")
+        what = custody.in_words(
+            records=len(rows.records), payloads=len(rows.payloads), refused=len(rows.refused)
+        )
         if not yes and not _sure(f"Give up {what} ({which})? They will never reach the cloud."):
             print("nothing was purged")
             return
         held.store.open(0)
-        gone, gone_pictures = custody.purge(held.store, numbers, pictures)
+        gone = custody.purge(held.store, rows)
         held.store.close(0)
-    said = f" and {gone_pictures} pictures" if gone_pictures else ""
-    print(f"{gone} records{said} purged; the cloud learns of the gap with what goes up next")
+    print(f"{gone} purged" + ("" if refused else "; the cloud learns of the gap with what goes up next"))
 
 
 def _sure(question: str) -> bool:

@@ -9,7 +9,8 @@ from edge.identity import InUseError, StateDir
 from edge.outbox.bounds import Bounds
 from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes
-from nearfar.outbox.view import file_of, looking
+from nearfar.outbox.selection import Selection
+from nearfar.outbox.view import OutboxView, file_of, looking
 from pipelines.errors import ConfigError
 from pipelines.runtime import monotonic_us
 
@@ -17,6 +18,8 @@ NO_BOUNDS = Bounds(max_bytes=1 << 62, max_age_us=1 << 61)
 """Whatever the agent's own are: it is not for a visitor to give up what it keeps."""
 
 AT_ONCE = 512
+_PURGED = {"records": "purged", "payloads": "purged_payloads", "refused": "forgotten"}
+"""What each kind of rows is called among the changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +47,44 @@ def custody(path: Path, *, to: str) -> Iterator[Custody]:
         state.close()
 
 
-def purge(store: SqliteOutbox, numbers: Sequence[int], payloads: Sequence[int]) -> tuple[int, int]:
-    """Give these records up with the payloads of their frames, and these payloads: counted as evicted, and a gap tells
-    the cloud which frames the records were of. How many of each were there."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Numbers of rows; `refused`: of records that a worker could not read and that were set aside."""
+
+    records: Sequence[int] = ()
+    payloads: Sequence[int] = ()
+    refused: Sequence[int] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.records or self.payloads or self.refused)
+
+
+def chosen(view: OutboxView, selection: Selection, *, refused: bool) -> Rows:
+    """What of an outbox is to go: either what waits, or what was set aside."""
+    if refused:
+        return Rows(refused=view.refused_numbers(selection))
+    return Rows(records=view.numbers(selection), payloads=view.payload_numbers(selection))
+
+
+def purge(store: SqliteOutbox, rows: Rows) -> str:
+    """Give these up, in words how many of each were there. Records go with the payloads of their frames: all counted as
+    evicted, and a gap tells the cloud which frames the records were of. What was set aside was counted and explained
+    when it was."""
     before = store.ledger()
-    for first in range(0, len(numbers), AT_ONCE):
-        store.commit(Changes(purged=numbers[first : first + AT_ONCE]), monotonic_us())
-    for first in range(0, len(payloads), AT_ONCE):
-        store.commit(Changes(purged_payloads=payloads[first : first + AT_ONCE]), monotonic_us())
+    for name in ("records", "payloads", "refused"):
+        numbers = getattr(rows, name)
+        for first in range(0, len(numbers), AT_ONCE):
+            some = numbers[first : first + AT_ONCE]
+            store.commit(Changes(**{_PURGED[name]: some}), monotonic_us())
     after = store.ledger()
-    return (
-        after.evicted_purged - before.evicted_purged,
-        after.payloads_evicted_purged - before.payloads_evicted_purged,
+    return in_words(
+        records=after.evicted_purged - before.evicted_purged,
+        payloads=after.payloads_evicted_purged - before.payloads_evicted_purged,
+        refused=before.refused - after.refused,
     )
+
+
+def in_words(*, records: int, payloads: int, refused: int) -> str:
+    if refused:
+        return f"{refused} records that a worker could not read"
+    return f"{records} records" + (f" and {payloads} pictures" if payloads else "")

@@ -106,6 +106,12 @@ class OutboxView:
         found = self.db.execute(select, [*values, limit])
         return ((rows.stored(tuple(row)), str(why)) for *row, why in found)
 
+    def refused_numbers(self, selection: Selection) -> list[int]:
+        if not self.db.execute("PRAGMA table_info(refused)").fetchall():
+            return []
+        where, values = selection.where(self.uptime_us)
+        return [n for (n,) in self.db.execute(f"SELECT entry FROM refused{where} ORDER BY entry", values)]
+
     def payloads(self, selection: Selection, *, limit: int = -1) -> Iterator[StoredPayload | None]:
         """Without their data, in the order they go; None for one that is damaged where it lies."""
         if not (columns := self._payload_columns()):

@@ -271,6 +271,20 @@ def test_what_was_kept_aside_goes_up_once_more_when_asked_to(store: OutboxStore)
     assert ledger.bytes == size_bytes + GAP_BYTES
 
 
+def test_what_was_kept_aside_is_forgotten_when_asked_to_and_was_counted_before(store: OutboxStore) -> None:
+    store.commit(Changes(entries=[entry(n) for n in (1, 2)]), 0)
+    aside = numbers(store)[2]
+    store.commit(Changes(refused={aside: "torn"}), 0)
+    store.commit(Changes(forgotten=[aside, numbers(store)[1], 999]), 0)
+    ledger = store.ledger()
+    assert seqs(store) == [1], "what waits is not forgotten"
+    assert (ledger.pending, ledger.set_aside, ledger.refused, ledger.balance) == (1, 1, 0, 0)
+    (waiting,) = store.peek(limit=9, max_bytes=1 << 20)
+    assert ledger.bytes == waiting.bytes + GAP_BYTES
+    store.commit(Changes(again=[aside]), 0)
+    assert seqs(store) == [1]
+
+
 def test_what_is_kept_aside_goes_first_when_there_is_no_room_and_when_it_is_old(make: Make) -> None:
     store = make(Bounds(max_bytes=8192, max_age_us=HOUR))
     store.commit(Changes(entries=[entry(1, size=3000, priority=2)]), 0)

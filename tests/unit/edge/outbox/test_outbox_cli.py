@@ -158,6 +158,22 @@ def test_a_record_that_a_worker_cannot_read_is_shown_with_its_words_and_exported
     assert (shown["seq"], shown["answered_by"], shown["set_aside"]) == (2, "near", "a record is torn")
 
 
+def test_records_that_were_set_aside_are_purged_only_if_they_are_meant(live: SqliteOutbox) -> None:
+    stored = live.find((RUN, "door", 2))
+    assert stored is not None
+    live.commit(Changes(refused={stored.number: "torn"}), 2 * SECOND)
+    live.close(2 * SECOND)
+    assert "1 records purged" in run("purge", str(live.path), "--yes")
+    assert json.loads(run("stat", str(live.path), "--json"))["refused"] == 1
+    assert "nothing of that kind" in run("purge", str(live.path), "--refused", "--yes", "--stream", "yard")
+    assert (
+        run("purge", str(live.path), "--refused", "--yes")
+        == "1 records that a worker could not read purged\n"
+    )
+    figures = json.loads(run("stat", str(live.path), "--json"))
+    assert (figures["refused"], figures["set_aside"], figures["adds_up"]) == (0, 1, True)
+
+
 def test_a_worker_s_words_move_no_cursor_and_stay_on_their_line(live: SqliteOutbox) -> None:
     (stored, *_) = live.peek(limit=1, max_bytes=1 << 20)
     live.commit(Changes(refused={stored.number: "torn\x1b[2J\nrun 00  stream forged"}), 2 * SECOND)
