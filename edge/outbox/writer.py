@@ -6,17 +6,17 @@ queued when the thread wakes is committed as one group. Errors of the disk never
 """
 
 import logging
-import queue
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 from edge.links.base import Sent
+from edge.outbox.hang_guard import HangGuard
 from edge.outbox.keeper import Keeper
 from edge.outbox.payload import PayloadEntry
 from edge.outbox.payload_uplink import Message
 from edge.outbox.stats import OutboxStats
 from edge.outbox.store import OutboxStore
+from edge.outbox.writer_inbox import WriterInbox
 from pipelines.errors import NearfarError
 from pipelines.frame import FrameId
 from pipelines.result import GapReason, Record
@@ -27,8 +27,9 @@ log = logging.getLogger(__name__)
 
 Event = Callable[[Keeper, int], None]
 
-PATIENT_AT_MOST = 32
 FINISH_AGAIN_S = 0.05
+OPEN_WITHIN_S = 10.0
+"""A gateway whose disk hangs longer than this as it starts answers all the same."""
 
 
 def _nothing(_keeper: Keeper, _now_us: int) -> None:
@@ -51,9 +52,11 @@ class OutboxWriter:
         overdue: Callable[[], None] = lambda: None,
         grace_us: int = 1_000_000,
         max_memory_records: int = 4096,
+        open_within_s: float = OPEN_WITHIN_S,
     ) -> None:
         self._store = store
         self._clock_us = clock_us
+        self._open_within_s = open_within_s
         self._keeper = Keeper(
             store=store,
             agent=agent,
@@ -65,12 +68,11 @@ class OutboxWriter:
             grace_us=grace_us,
             max_memory_records=max_memory_records,
         )
-        self._inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._inbox: WriterInbox[Event] = WriterInbox(_nothing)
         self._lock = threading.Lock()
-        self._patient: list[Event] = []
-        self._posted = 0
         self._handled = 0  # written by the thread, together with _stats
         self._stats = OutboxStats()
+        self._guard = HangGuard(most=max_memory_records)
         self._give_up_us: int | None = None
         self._ended_well = False
         self._opened = threading.Event()
@@ -80,10 +82,13 @@ class OutboxWriter:
     # -- life ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Open the store on the writer's thread; ConfigError if a newer version wrote it."""
+        """Open the store on the writer's thread; ConfigError if a newer version wrote it. A disk that hangs is not waited
+        for: what comes meanwhile waits in memory."""
+        self._guard.begins(self._clock_us())
         self._thread.start()
-        self._opened.wait()
-        if self._refusal is not None:
+        if not self._opened.wait(self._open_within_s):
+            log.error("the disk of the outbox does not answer; answers go on, their records wait in memory")
+        elif self._refusal is not None:
             self._thread.join()
             raise self._refusal
 
@@ -98,7 +103,7 @@ class OutboxWriter:
             if keeper.commit(now_us):
                 written.set()
 
-        self._post(reserve)
+        self._inbox.post(reserve)
         return written.wait(timeout_us / 1e6)
 
     def stop(self, timeout_us: int = 1_000_000) -> bool:
@@ -106,43 +111,43 @@ class OutboxWriter:
         if not self._thread.is_alive():
             return self._ended_well
         self._give_up_us = self._clock_us() + timeout_us
-        self._inbox.put(None)
+        self._inbox.end()
         self._thread.join(timeout_us / 1e6 + 0.5)
         return not self._thread.is_alive() and self._ended_well
 
     def stats(self) -> OutboxStats:
-        """As of the writer's last turn."""
-        return self._stats
+        """As of the writer's last turn; of one that hangs, what is known."""
+        return self._guard.seen(self._stats, self._clock_us())
 
     def empty(self) -> bool:
         """Whether nothing is left that the cloud must learn, counting what is still in the inbox."""
         with self._lock:
-            return self._posted == self._handled and self._stats.empty
+            return self._inbox.posted == self._handled and self._stats.empty
 
     # -- what it is told ----------------------------------------------------------------------------------
 
     def append(self, record: Record) -> None:
         """An answer given near, tracked or missed: commit it, then `on_committed(record.id)`."""
         came_us = self._clock_us()
-        self._post(lambda keeper, _: keeper.append(record, came_us))
+        self._post_record(record, lambda keeper, _: keeper.append(record, came_us))
 
     def far_answered(self, record: Record) -> None:
         """An answer given far: kept in memory until the worker has it, in the store if it does not say so."""
         came_us = self._clock_us()
-        self._post(lambda keeper, _: keeper.far_answered(record, came_us))
+        self._post_record(record, lambda keeper, _: keeper.far_answered(record, came_us))
 
     def keep_payload(self, entry: PayloadEntry) -> None:
         """A picture to keep and to send when nothing else is to go."""
         came_us = self._clock_us()
-        self._post(lambda keeper, _: keeper.payloads.put(entry, came_us))
+        self._inbox.post(lambda keeper, _: keeper.payloads.put(entry, came_us))
 
     def late_far(self, frame_id: FrameId) -> None:
         """A far result came after another answer was given; flags the record if it has not gone up."""
-        self._post(lambda keeper, now_us: keeper.late_far(frame_id, now_us))
+        self._inbox.post(lambda keeper, now_us: keeper.late_far(frame_id, now_us))
 
     def gap(self, *, stream: str, seq: int, reason: GapReason, detail: str = "") -> None:
         """A frame of this run that gets no record."""
-        self._post(
+        self._inbox.post(
             lambda keeper, now_us: keeper.gap(
                 stream=stream, seq=seq, reason=reason, detail=detail, now_us=now_us
             )
@@ -150,39 +155,41 @@ class OutboxWriter:
 
     def captured(self, stream: str, seq: int) -> None:
         """`seq` was given to a frame; reserves ahead. Call it for every frame, from any thread."""
-        self._post(lambda keeper, _: keeper.captured(stream, seq), hurry=False)
+        self._inbox.post(lambda keeper, _: keeper.captured(stream, seq), hurry=False)
 
     def settled(self, stream: str, seq: int) -> None:
         """The frame is answered and released."""
-        self._post(lambda keeper, _: keeper.settled(stream, seq), hurry=False)
+        self._inbox.post(lambda keeper, _: keeper.settled(stream, seq), hurry=False)
 
     def acked_live(self, ack: Ack) -> None:
         """An Ack of the live lane: far results the worker's store has."""
-        self._post(lambda keeper, now_us: keeper.acked_live(ack, now_us))
+        self._inbox.post(lambda keeper, now_us: keeper.acked_live(ack, now_us))
 
     def acked_bulk(self, ack: Ack) -> None:
         """An Ack of the bulk lane: batches the worker's store has whole."""
-        self._post(lambda keeper, now_us: keeper.acked_bulk(ack, now_us))
+        self._inbox.post(lambda keeper, now_us: keeper.acked_bulk(ack, now_us))
 
     def needed(self, need: Need) -> None:
         """A Need of the bulk lane: which payloads the worker wants, and from where."""
-        self._post(lambda keeper, now_us: keeper.backfill.payloads.needed(need, now_us))
+        self._inbox.post(lambda keeper, now_us: keeper.backfill.payloads.needed(need, now_us))
 
     def dropped(self, batch: int) -> None:
         """The link could not hand BulkBatch number `batch` to the network after all."""
-        self._post(lambda keeper, now_us: keeper.backfill.dropped(batch, now_us))
+        self._inbox.post(lambda keeper, now_us: keeper.backfill.dropped(batch, now_us))
 
     def refused(self, error: Error) -> None:
         """The worker had no room for a batch or an offer of the bulk lane: `error` says which."""
-        self._post(lambda keeper, now_us: keeper.backfill.refused(error, now_us))
+        self._inbox.post(lambda keeper, now_us: keeper.backfill.refused(error, now_us))
 
     def reachable(self, *, connected: bool, limits: Limits | None = None) -> None:
         """A connection of the bulk lane was welcomed, or the lane has none any more."""
-        self._post(lambda k, now_us: k.backfill.reachable(connected=connected, limits=limits, now_us=now_us))
+        self._inbox.post(
+            lambda k, now_us: k.backfill.reachable(connected=connected, limits=limits, now_us=now_us)
+        )
 
     def live_sent(self, sent_us: int) -> None:
         """A frame left on the link that carries the backfill: chunks keep out of the way of the next."""
-        self._post(lambda keeper, _: keeper.backfill.pacing.live_sent(sent_us), hurry=False)
+        self._inbox.post(lambda keeper, _: keeper.backfill.pacing.live_sent(sent_us), hurry=False)
 
     def observe_live(
         self,
@@ -208,61 +215,48 @@ class OutboxWriter:
             )
             keeper.backfill.pacing.observe_far(offloaded=offloaded, far=far, now_us=now_us)
 
-        self._post(observe, hurry=False)
+        self._inbox.post(observe, hurry=False)
 
     def flush(self) -> None:
         """Let gaps and outcomes go up now instead of waiting for company: the clip has ended."""
-        self._post(lambda keeper, _: keeper.flush())
+        self._inbox.post(lambda keeper, _: keeper.flush())
 
     # -- the thread ---------------------------------------------------------------------------------------
 
-    def _post(self, event: Event, *, hurry: bool = True) -> None:
-        """What is in no hurry waits for company: a wake-up per frame and word would cost every other thread."""
-        with self._lock:
-            self._posted += 1
-            if not hurry:
-                self._patient.append(event)
-                if len(self._patient) < PATIENT_AT_MOST:
-                    return
-                self._posted += 1
-                event = _nothing
-        self._inbox.put(event)
+    def _post_record(self, record: Record, event: Event) -> None:
+        """Behind a disk that hangs only so many wait; what is lost is explained when it answers again."""
+
+        def kept(keeper: Keeper, now_us: int) -> None:
+            self._guard.leaves()
+            event(keeper, now_us)
+
+        if self._guard.enters(record.id):
+            self._inbox.post(kept)
 
     def _run(self) -> None:
         try:
             self._keeper.open(self._clock_us())
         except NearfarError as error:
             self._refusal = error
+            self._stats = OutboxStats(writes=False, last_error=str(error))
+            self._guard.ends()
             self._opened.set()
+            log.error("%s", error)  # also for whoever did not wait to hear it
             return
         due_us = self._turn()
         self._opened.set()
         stopping = False
         while not stopping:
-            events, stopping = self._next_events(due_us)
+            self._guard.ends()
+            events, stopping = self._inbox.take(max(0, due_us - self._clock_us()) / 1e6)
+            for frame in self._guard.begins(self._clock_us()):
+                self._keeper.lose(frame, self._clock_us())
             for event in events:
                 self._handle(event)
             if not stopping:
                 due_us = self._turn()
             self._publish(len(events))
         self._finish()
-
-    def _next_events(self, due_us: int) -> tuple[list[Event], bool]:
-        """What to handle now, and whether the end was asked for. The patient come last, taken before the inbox is
-        emptied: whatever was said before them is then in the inbox and handled before them."""
-        items: list[Event | None] = []
-        with suppress(queue.Empty):
-            items.append(self._inbox.get(timeout=max(0, due_us - self._clock_us()) / 1e6))
-        patient = self._take_patient()
-        with suppress(queue.Empty):
-            while not items or items[-1] is not None:  # the end is the last thing to hear
-                items.append(self._inbox.get_nowait())
-        return [item for item in items if item is not None] + patient, None in items
-
-    def _take_patient(self) -> list[Event]:
-        with self._lock:
-            patient, self._patient = self._patient, []
-        return patient
 
     def _handle(self, event: Event) -> None:
         try:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ class Clock:
 
 
 class Rig:
-    def __init__(self, store: OutboxStore) -> None:
+    def __init__(self, store: OutboxStore, **options: Any) -> None:
         self.clock = Clock()
         self.cloud = Cloud()
         self.committed: list[FrameId] = []
@@ -40,6 +41,7 @@ class Rig:
             clock_us=self.clock,
             on_committed=self.committed.append,
             send=self.send,
+            **options,
         )
 
     def send(self, batch: Have | BulkBatch) -> Sent:
@@ -112,6 +114,81 @@ def test_callers_never_wait_for_a_store_that_hangs() -> None:
     let_go.set()
     eventually(lambda: len(rig.committed) == 100, what="all commits")
     assert rig.writer.stop()
+
+
+class Stuck(MemoryOutbox):
+    """Hangs, once it is told to, until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = threading.Event()
+        self.let_go.set()
+        self.hangs = threading.Event()
+
+    def open(self, now_us: int) -> None:
+        self._wait()
+        super().open(now_us)
+
+    def commit(self, changes: Changes, now_us: int) -> None:
+        self._wait()
+        super().commit(changes, now_us)
+
+    def _wait(self) -> None:
+        if not self.let_go.is_set():
+            self.hangs.set()
+            self.let_go.wait(10)
+
+
+def test_a_store_that_hangs_is_told_and_only_so_many_records_wait_behind_it() -> None:
+    store = Stuck()
+    rig = Rig(store, max_memory_records=50)
+    rig.writer.start()
+    store.let_go.clear()
+    rig.writer.append(record(1))
+    assert store.hangs.wait(10)
+    for seq in range(2, 102):
+        rig.writer.append(record(seq))
+    assert rig.writer.stats().last_error == "", "a slow commit is no trouble"
+    rig.clock.now_us += 12_000_000
+    stuck = rig.writer.stats()
+    assert stuck.last_error == "the disk has not answered for 12 s"
+    assert (stuck.writes, stuck.uncommitted, stuck.lost) == (False, 50, 50)
+    store.let_go.set()
+    eventually(lambda: rig.writer.stats().committed == 51, what="all that waited")
+    rig.writer.flush()
+    eventually(lambda: rig.writer.stats().lost == 50, what="the count of what did not fit")
+    assert rig.writer.stats().last_error == ""
+    assert rig.writer.stop()
+    explained = [gap.gap for gap in store.gaps(limit=9)]
+    assert [(g.first, g.last, g.detail) for g in explained] == [(52, 101, "memory")]
+
+
+def test_a_disk_that_hangs_as_the_agent_starts_keeps_it_from_nothing() -> None:
+    store = Stuck()
+    store.let_go.clear()
+    rig = Rig(store, open_within_s=0.01)
+    rig.writer.start()
+    rig.writer.append(record(1))
+    rig.clock.now_us += 3_000_000
+    assert "has not answered for 3 s" in rig.writer.stats().last_error
+    store.let_go.set()
+    eventually(lambda: rig.committed, what="the commit")
+    assert rig.writer.stop()
+
+
+def test_a_store_that_is_refused_after_it_was_waited_for_is_told() -> None:
+    class Newer(Stuck):
+        def open(self, now_us: int) -> None:
+            super().open(now_us)
+            raise ConfigError("a newer version wrote it")
+
+    store = Newer()
+    store.let_go.clear()
+    rig = Rig(store, open_within_s=0.01)
+    rig.writer.start()
+    store.let_go.set()
+    eventually(lambda: "newer version" in rig.writer.stats().last_error, what="the words")
+    assert not rig.writer.stop()
 
 
 def test_the_first_frames_are_reserved_before_capture_starts(rig: Rig, path: Path) -> None:
