@@ -17,6 +17,7 @@ from pipelines.blocks import Block, Steps, missing_files
 from pipelines.diagnosis import blocks_of, explain, item_of, kinds_of, nearest
 from pipelines.errors import ConfigError, Problem
 from pipelines.redaction import redacted
+from pipelines.yaml_faults import fault_of
 
 MAX_NODES = 20_000
 _MAX_SHOWN = 60
@@ -125,9 +126,7 @@ class Document:
             finally:
                 loader.dispose()
         except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            where = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-            words = ", ".join(part for part in (error.context, error.problem) if part)
+            words, *where = fault_of(error)
             raise ConfigError(Problem(f"is no valid YAML: {words}", "", self.file, *where)) from error
         except RecursionError as error:
             words = "lists or mappings lie too deep inside each other; is a bracket left open?"
