@@ -39,8 +39,17 @@ def ask(url: str, *, within_s: float) -> tuple[int, str]:
         return within(within_s, lambda: _get(url, within_s), what="the page")
     except (LateError, OSError, HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        late = isinstance(reason, LateError | TimeoutError)
-        raise Retryable(f"{url}: {f'no answer within {seconds(within_s)}' if late else reason}") from error
+        raise Retryable(f"{url}: {_why(reason, within_s)}") from error
+
+
+def _why(reason: object, within_s: float) -> str:
+    if isinstance(reason, LateError | TimeoutError):
+        return f"no answer within {seconds(within_s)}"
+    if isinstance(reason, ConnectionRefusedError):
+        return "nothing listens there; does it run, and does its file say `http: {address: …}`?"
+    if isinstance(reason, OSError) and reason.strerror:
+        return reason.strerror
+    return str(reason)
 
 
 def _get(url: str, timeout_s: float) -> tuple[int, str]:
