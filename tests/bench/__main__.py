@@ -6,6 +6,7 @@
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,7 @@ FIGURES = Path("docs/benchmarks")
 MOST_ROWS = 30
 """Of more groups of figures than this, the page shows none: they are for a program to read."""
 VERDICTS = {True: "ok", False: "**missed**", None: "not measured"}
+OVERVIEW = "overview"
 BEGIN, END = "<!-- begin {} -->", "<!-- end {} -->"
 
 
@@ -93,6 +95,21 @@ def without_place(page: str, names: Sequence[str] = BENCHMARKS) -> list[str]:
     return found
 
 
+def overview(page: str) -> str:
+    """How many bars of each benchmark hold, by the tables of `page`, in their order there."""
+    rows = ["| benchmark | bars held | missed |", "| --- | --- | --- |"]
+    for name, text in re.findall(r"<!-- begin (\w+) -->\n(.*?)<!-- end \1 -->", page, re.DOTALL):
+        verdicts = [
+            line.rstrip(" |").rpartition("| ")[2] for line in text.splitlines() if line.startswith("| ")
+        ]
+        held, missed, unmeasured = (verdicts.count(VERDICTS[ok]) for ok in (True, False, None))
+        if name != OVERVIEW and held + missed + unmeasured:
+            total, open_bars = held + missed + unmeasured, [str(missed)] if missed else []
+            open_bars += [f"{unmeasured} not measured"] if unmeasured else []
+            rows.append(f"| [{name}](#{name}) | {held} of {total} | {', '.join(open_bars)} |")
+    return "\n".join(rows)
+
+
 def write_scenarios(runs: Path) -> None:
     """The table of the runs in a file of `tests.bench.scenarios`, into the page."""
     from tests.bench.scenarios import report  # noqa: PLC0415 - nothing else here needs what it loads
@@ -112,7 +129,10 @@ def _write(name: str, text: str) -> None:
     page = PAGE.read_text()
     if without_place(page, (name,)):
         sys.exit(f"{PAGE} has no place for {name}")
-    PAGE.write_text(replace_table(page, name, text))
+    page = replace_table(page, name, text)
+    if not without_place(page, (OVERVIEW,)):
+        page = replace_table(page, OVERVIEW, overview(page))
+    PAGE.write_text(page)
 
 
 def main() -> None:

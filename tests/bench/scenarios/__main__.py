@@ -5,10 +5,11 @@
     python -m tests.bench.scenarios --out runs.jsonl --only steady,lte --policies deadline,near_only
     python -m tests.bench.scenarios --out runs.jsonl --report      # the table, and whether the bars held
 
-Needs root, two cores and ../shared. The agent has core 0 to itself; link, worker and this program share core 1.
+Needs root, two cores, iptables and ../shared. The agent has core 0 to itself; link, worker and this program share core 1.
 """
 
 import argparse
+import shutil
 import signal
 import sys
 import time
@@ -89,6 +90,8 @@ def main() -> None:
         scenarios = chosen(arguments.only)
     except KeyError as error:
         parser.error(str(error.args[0]))
+    if shutil.which("iptables") is None:  # some scenarios only: told before hours are spent on the others
+        sys.exit("iptables is not there: apt-get install iptables")
     cache_path = path_of_cache()
     if not cache_path.exists():
         sys.exit("make the cache first: python -m tests.bench.scenarios.clip_cache")

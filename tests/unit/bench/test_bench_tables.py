@@ -12,6 +12,7 @@ from tests.bench.__main__ import (
     END,
     MOST_ROWS,
     main,
+    overview,
     replace_table,
     table,
     without_place,
@@ -91,6 +92,18 @@ def test_the_table_of_a_report_made_apart_goes_to_its_place(name, options, tmp_p
     assert "old demo" in text
     assert f"(benchmarks/{name}.json)" in text
     assert json.loads((tmp_path / "docs" / "benchmarks" / f"{name}.json").read_text()) == made
+
+
+def test_the_overview_counts_the_bars_of_every_table_on_the_page():
+    page = a_page("camera", "demo", "tracker")
+    page = page.replace(
+        "old camera", "| F1, mean | ≥ 0.5 | 0.6 | ok |\n| age | ≤ 1 | 2 | **missed** |\n| of | figures |"
+    )
+    page = page.replace("old demo", "| peers | < 1 | not installed | not measured |")
+    assert overview(page).splitlines()[2:] == [
+        "| [camera](#camera) | 1 of 2 | 1 |",
+        "| [demo](#demo) | 0 of 1 | 1 not measured |",
+    ]
 
 
 def test_of_many_groups_of_figures_the_page_shows_none_and_the_file_all():
