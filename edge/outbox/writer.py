@@ -77,6 +77,7 @@ class OutboxWriter:
         self._ended_well = False
         self._opened = threading.Event()
         self._refusal: NearfarError | None = None
+        self._unheard = False  # `start` has gone on before the store was open
         self._thread = threading.Thread(target=self._run, name="outbox-writer", daemon=True)
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -87,6 +88,7 @@ class OutboxWriter:
         self._guard.begins(self._clock_us())
         self._thread.start()
         if not self._opened.wait(self._open_within_s):
+            self._unheard = True
             log.error("the disk of the outbox does not answer; answers go on, their records wait in memory")
         elif self._refusal is not None:
             self._thread.join()
@@ -241,7 +243,8 @@ class OutboxWriter:
             self._stats = OutboxStats(writes=False, last_error=str(error))
             self._guard.ends()
             self._opened.set()
-            log.error("%s", error)  # also for whoever did not wait to hear it
+            if self._unheard:
+                log.error("%s", error)  # noqa: TRY400 - words for a person, whom `start` did not wait to tell
             return
         due_us = self._turn()
         self._opened.set()

@@ -2,7 +2,6 @@
 
 import queue
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
