@@ -21,7 +21,7 @@ from edge.assembly import assemble, label_space
 from edge.config.pipeline import PipelineConfig
 from edge.far.labels import FarLabels
 from edge.links.base import Link
-from edge.outbox.oldest import oldest_age_us
+from edge.outbox.file.oldest import oldest_age_us
 from edge.outbox.stats import OutboxStats
 from edge.precedence import Precedence
 from edge.telemetry import readiness

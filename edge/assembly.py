@@ -27,8 +27,8 @@ from edge.near.models import NearModels, load_near
 from edge.near.names import NearNames
 from edge.near.runner import NearRunner
 from edge.outbox.bounds import Bounds
-from edge.outbox.sqlite import SqliteOutbox
-from edge.outbox.storage import DiskStorage
+from edge.outbox.file.sqlite import SqliteOutbox
+from edge.outbox.file.storage import DiskStorage
 from edge.outbox.writer import OutboxWriter
 from edge.scheduling.scheduler import Scheduler
 from edge.sinks.base import SinkThread

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from edge.scheduling.data_budget import DataBudget
+from edge.scheduling.far.data_budget import DataBudget
 from pipelines.whole_file import write_whole
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from edge.flow.stream_port import StreamPort
 from edge.links.base import Connected, Disconnected, Dropped, Link, LinkEvent, Received, Refused, Sent
 from edge.outbox.port import Outbox
 from edge.scheduling.actions import Action, SendFrame
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.telemetry.counters import Counters
 from pipelines.errors import Fatal

@@ -19,7 +19,7 @@ from edge.flow.stream_port import StreamPort
 from edge.links.base import Link, LinkEvent
 from edge.outbox.port import Outbox
 from edge.scheduling.actions import Action, CancelFar, Encode, FarAction, OpenFresh, SendFrame, SendPing
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.telemetry.counters import Counters
 from protos.wire.live import Result

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from edge.flow.pending import Pending
+from edge.flow.timing import far_timing, near_timing, tracked_timing
 from edge.identity import Identity
 from edge.near.names import NearNames
 from edge.scheduling.scheduler import Scheduler
-from edge.scheduling.timing import far_timing, near_timing, tracked_timing
 from pipelines.errors import Fatal
 from pipelines.frame import Frame, FrameId, Picture
 from pipelines.labels import LabelSpace

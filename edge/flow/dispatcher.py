@@ -26,7 +26,7 @@ from edge.flow.unasked import Unasked
 from edge.links.base import LinkEvent
 from edge.near.runner import NearRun, NearRunner
 from edge.outbox.port import Outbox
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.telemetry.counters import Counters
 from pipelines.frame import Frame, FrameId

@@ -17,7 +17,7 @@ from edge.flow.unasked import Unasked
 from edge.near.runner import NearRunner
 from edge.outbox.port import Outbox
 from edge.scheduling import actions
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.telemetry.counters import Counters
 from pipelines.log_throttle import LogThrottle

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from pipelines.codecs.base import Codec
 from pipelines.errors import NearfarError
 from pipelines.frame import Encoding, Picture

@@ -12,7 +12,7 @@ from edge.flow.stream_port import StreamPort
 from edge.flow.tracking import Tracking
 from edge.flow.unasked import Unasked
 from edge.scheduling.actions import Action
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from edge.scheduling.scheduler import Scheduler
 from pipelines.frame import Frame
 from pipelines.result import ShedReason

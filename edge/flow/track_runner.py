@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from pipelines.errors import Rejected
 from pipelines.frame import Frame
 from pipelines.log_throttle import LogThrottle

@@ -10,7 +10,7 @@ from edge.flow.pending import Pending
 from edge.flow.track_runner import TrackRunner
 from edge.near.names import NearNames
 from edge.near.runner import NearRun
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from edge.scheduling.settings import SchedulerSettings
 from pipelines.frame import Frame
 from pipelines.result import AnsweredBy, Status

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from pipelines.detectors.base import Cancelled, CancelToken, Detector
 from pipelines.errors import NearfarError
 from pipelines.frame import Picture

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from edge.links.base import Sent
-from edge.outbox.backfill import Backfill
-from edge.outbox.contents import OUTCOMES_EVERY_US
 from edge.outbox.gaps import GapRanges
 from edge.outbox.marks import Marks, interrupted
 from edge.outbox.memory import Held, Pools, key_of
 from edge.outbox.payload_pool import PayloadPool
-from edge.outbox.payload_uplink import Message
+from edge.outbox.sending.backfill import Backfill
+from edge.outbox.sending.contents import OUTCOMES_EVERY_US
+from edge.outbox.sending.payload_uplink import Message
 from edge.outbox.stats import OutboxStats
 from edge.outbox.store import Changes, OutboxStore
 from edge.outbox.store_health import RETRY_FIRST_US, StoreHealth

@@ -13,7 +13,7 @@ from edge.links.base import Sent
 from edge.outbox.hang_guard import HangGuard
 from edge.outbox.keeper import Keeper
 from edge.outbox.payload import PayloadEntry
-from edge.outbox.payload_uplink import Message
+from edge.outbox.sending.payload_uplink import Message
 from edge.outbox.stats import OutboxStats
 from edge.outbox.store import OutboxStore
 from edge.outbox.writer_inbox import WriterInbox

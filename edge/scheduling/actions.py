@@ -6,7 +6,7 @@ frozen only because making a frozen one takes three times as long, and every fra
 
 from dataclasses import dataclass
 
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from pipelines.result import AnsweredBy, ShedReason, Status
 
 

@@ -7,8 +7,8 @@ long before it is given, and a frame that could have it waits for nobody beyond 
 from collections.abc import Mapping
 
 from edge.scheduling.job import NONE, Job
-from edge.scheduling.near_estimate import NearEstimate
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
+from edge.scheduling.near.estimate import NearEstimate
 from edge.scheduling.settings import Tracking
 from edge.scheduling.stream import Stream
 from edge.scheduling.wake_up import WakeUp

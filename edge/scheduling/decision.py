@@ -11,8 +11,8 @@ from math import inf
 from typing import NamedTuple
 
 from edge.scheduling.chances import Chances
-from edge.scheduling.far_way import FarWay
-from edge.scheduling.forecast import Forecast
+from edge.scheduling.far.forecast import Forecast
+from edge.scheduling.far.way import FarWay
 from edge.scheduling.job import RESERVED, Job
 from edge.scheduling.policies import HEDGED, IGNORES_BAND, POLICIES, View
 from edge.scheduling.settings import SchedulerSettings

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from edge.scheduling.forecast import Nominal
+from edge.scheduling.far.forecast import Nominal
+from edge.scheduling.key import Key
 from edge.scheduling.ladder_cost import LadderCost
-from edge.scheduling.near_timeline import Key
 from pipelines.result import AnsweredBy, Priority, Status
 
 GIVE_UP_BEFORE_US = 1_000

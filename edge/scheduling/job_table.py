@@ -11,8 +11,8 @@ from operator import attrgetter
 from edge.scheduling.actions import Action, CancelFar, CancelNear, Give, Release, Shed, Track
 from edge.scheduling.carrying import Carrying
 from edge.scheduling.job import HELD, LIKELY_P, NONE, OVER, RESERVED, RUNNING, Job
-from edge.scheduling.near_timeline import Key
-from edge.scheduling.near_way import NearWay
+from edge.scheduling.key import Key
+from edge.scheduling.near.way import NearWay
 from edge.scheduling.policies import HEDGED
 from edge.scheduling.settings import SchedulerSettings
 from edge.scheduling.stream import Stream

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from edge.scheduling.actions import CancelFar, Encode, SendFrame
 from edge.scheduling.decision import Decision, Option
-from edge.scheduling.far_way import FarWay
+from edge.scheduling.far.way import FarWay
 from edge.scheduling.job import NONE, RESERVED, SURE_P, Job
 from edge.scheduling.job_table import JobTable
 from edge.scheduling.policies import HEDGED, IGNORES_BAND, WITHOUT_FAR

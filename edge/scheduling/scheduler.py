@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 
 from edge.scheduling.actions import Action, LateFar, OpenFresh, SendPing, Shed
 from edge.scheduling.decision import Decision
-from edge.scheduling.far_way import FarWay
+from edge.scheduling.far.way import FarWay
 from edge.scheduling.job import HELD, NONE, OVER, RUNNING, Job
 from edge.scheduling.job_table import JobTable
-from edge.scheduling.near_timeline import Key
-from edge.scheduling.near_way import NearWay
+from edge.scheduling.key import Key
+from edge.scheduling.near.way import NearWay
 from edge.scheduling.offload import Offload
 from edge.scheduling.policies import ASKS_AFTER_NEAR, HEDGED
 from edge.scheduling.settings import SchedulerSettings, StreamSettings

@@ -7,8 +7,8 @@ for. Near alone would take the frame then, so a frame that was sent far must not
 from collections.abc import Iterator
 
 from edge.scheduling.job import NONE, Job
-from edge.scheduling.near_claims import importance
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
+from edge.scheduling.near.claims import importance
 
 
 class Uncovered:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from edge.outbox.schema import is_damage, keeps_connection
+from edge.outbox.file.schema import is_damage, keeps_connection
 from edge.sinks.parcel import OVERHEAD_BYTES, Parcel
 from edge.sinks.spool_count import SpoolCount
 from pipelines.errors import ConfigError, Retryable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edge.identity import InUseError, StateDir
 from edge.outbox.bounds import Bounds
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.store import Changes
 from nearfar.outbox.selection import Selection
 from nearfar.outbox.view import OutboxView, file_of, looking

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 from edge.links.base import Connected, Disconnected, Dropped, Link, LinkEvent, Received, Refused, Sent
-from edge.outbox.payload_uplink import Message
+from edge.outbox.sending.payload_uplink import Message
 from edge.outbox.stats import OutboxStats
 from edge.outbox.writer import OutboxWriter
 from nearfar.outbox.custody import Custody

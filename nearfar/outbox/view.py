@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from edge.outbox import payload_rows, rows, schema
 from edge.outbox.bounds import Ledger, Tally
+from edge.outbox.file import payload_rows, rows, schema
 from edge.outbox.payload import StoredPayload
 from edge.outbox.store import Key, Stored, StoredGap
 from nearfar.outbox.selection import Selection

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from nearfar.simulation.accuracies import Accuracies
 from nearfar.simulation.outcome import FrameEnd, Outcome, Sent
 from nearfar.simulation.scenario import Scenario, World

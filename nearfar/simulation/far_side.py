@@ -7,7 +7,7 @@ answers come back on the connection the frame left on.
 from collections.abc import Callable, Sequence
 
 from edge.scheduling.actions import Action, SendFrame
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from edge.scheduling.scheduler import Scheduler
 from nearfar.simulation.clock import Clock
 from nearfar.simulation.dice import Purpose

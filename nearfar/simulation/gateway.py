@@ -9,7 +9,7 @@ Latest wins in the slot; near and the encoder do one thing at a time; a frame en
 from collections.abc import Mapping, Sequence
 
 from edge.scheduling import actions
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from edge.scheduling.scheduler import Scheduler
 from nearfar.simulation.clock import Clock
 from nearfar.simulation.far_side import FarSide

@@ -13,7 +13,7 @@ window, no queue limit, an outage costs only what falls into it. A lost packet d
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from nearfar.simulation.accuracies import Accuracies
 from nearfar.simulation.capacity import NEVER_US
 from nearfar.simulation.dice import Purpose

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from pipelines.result import AnsweredBy
 
 

@@ -6,7 +6,7 @@ world (`Dice`).
 
 from dataclasses import dataclass, field
 
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from nearfar.simulation.accuracies import Accuracies
 from nearfar.simulation.dice import Dice, Durations, Purpose
 from nearfar.simulation.link_trace import LinkTrace

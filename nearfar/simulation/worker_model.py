@@ -13,7 +13,7 @@ from cloud.scheduling.batch_rule import BatchRule
 from cloud.scheduling.credits import Credits, Loan
 from cloud.scheduling.queue import Ticket
 from cloud.scheduling.station import Station
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from nearfar.simulation.clock import Clock
 from pipelines.result import Load, WorkerTiming
 from protos.wire.live import FrameHead

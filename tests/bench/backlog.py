@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from edge.identity import StateDir
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.memory import Held
 from edge.outbox.payload import payload_entry
-from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes
 from pipelines.frame import Encoding, FrameId, new_run
 from pipelines.result import AnsweredBy, Detections, Record, Status

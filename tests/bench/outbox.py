@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edge.links.base import Sent
-from edge.outbox import record_inserts, schema
+from edge.outbox.file import record_inserts, schema
+from edge.outbox.file.sqlite import WAL_CHECKPOINT_BYTES, SqliteOutbox
 from edge.outbox.memory import Held
-from edge.outbox.payload_uplink import Message
-from edge.outbox.sqlite import WAL_CHECKPOINT_BYTES, SqliteOutbox
+from edge.outbox.sending.payload_uplink import Message
 from edge.outbox.store import Changes, MemoryOutbox, OutboxStore
 from edge.outbox.writer import OutboxWriter
 from pipelines import runtime

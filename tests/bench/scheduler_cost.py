@@ -19,7 +19,7 @@ from itertools import pairwise
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from edge.scheduling.rung import Rung
 from edge.scheduling.scheduler import Scheduler
 from edge.scheduling.settings import StreamSettings

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from edge.outbox import schema
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file import schema
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, Entry, Watermark
 from pipelines.errors import ConfigError, Retryable
 from pipelines.result import GapReason
@@ -22,7 +22,7 @@ PAGE = schema.PAGE_BYTES
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL, "edge.outbox.sqlite")
+    caplog.set_level(logging.CRITICAL, "edge.outbox.file.sqlite")
 
 
 def entries(count: int = RECORDS) -> list[Entry]:

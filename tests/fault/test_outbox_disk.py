@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.store import Changes
 from tests.support.outboxes import SECOND, Desk, entry, record
 from tests.support.storages import ScriptedStorage, sqlite_error

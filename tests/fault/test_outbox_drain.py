@@ -13,8 +13,8 @@ import pytest
 
 from cloud.store.records import open_store
 from edge.identity import StateDir
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.memory import Held
-from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, Watermark
 from pipelines.result import Gap, GapReason
 from tests.support.eventually import eventually

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, Watermark
 from tests.support.killed_child import reports_until_killed
 from tests.support.outboxes import RUN
@@ -14,7 +14,7 @@ from tests.support.outboxes import RUN
 CHILD = """
 import sys, time
 from pathlib import Path
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, Watermark
 from tests.support.outboxes import RUN, entry
 

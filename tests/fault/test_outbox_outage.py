@@ -4,7 +4,7 @@ from pathlib import Path
 
 from edge.links.base import Sent
 from edge.outbox.bounds import Bounds
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
 from pipelines.result import GapReason
 from tests.support.outage import long_outage
 from tests.support.outboxes import SECOND, Desk, record

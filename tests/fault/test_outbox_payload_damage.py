@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from edge.outbox import salvage, schema
+from edge.outbox.file import salvage, schema
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.payload import PayloadEntry, StoredPayload
-from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes
 from pipelines.errors import ConfigError, Retryable
 from tests.support.outboxes import SECOND, Desk, entry, payload, record
@@ -24,7 +24,7 @@ PAGE = schema.PAGE_BYTES
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog: pytest.LogCaptureFixture) -> None:
-    for name in ("edge.outbox.sqlite", "edge.outbox.heritage"):
+    for name in ("edge.outbox.file.sqlite", "edge.outbox.file.heritage"):
         caplog.set_level(logging.CRITICAL, name)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
 from tests.support.outboxes import SECOND, Desk, record
 
 pytestmark = [

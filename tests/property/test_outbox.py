@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from edge.outbox.bounds import RECORD_BYTES, Bounds, Ledger
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, Key, MemoryOutbox, OutboxStore
 from pipelines.result import GapReason
 from tests.support.outboxes import SECOND, entry, payload

@@ -9,12 +9,12 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge.scheduling.bandwidth import FADE_US, SAMPLES, Bandwidth
 from edge.scheduling.decision import Decision
-from edge.scheduling.far_way import FarWay
-from edge.scheduling.forecast import REFUTED_AFTER_US, Forecast, Nominal, Past, Unanswered
-from edge.scheduling.link_estimate import LinkEstimate
-from edge.scheduling.near_timeline import NearTimeline, Slot
+from edge.scheduling.far.bandwidth import FADE_US, SAMPLES, Bandwidth
+from edge.scheduling.far.forecast import REFUTED_AFTER_US, Forecast, Nominal, Past, Unanswered
+from edge.scheduling.far.link_estimate import LinkEstimate
+from edge.scheduling.far.way import FarWay
+from edge.scheduling.near.timeline import NearTimeline, Slot
 from pipelines.result import Load, WorkerTiming
 from tests.support.virtual import LADDER, MS, links, world
 

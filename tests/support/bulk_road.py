@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from edge.outbox.pacing import Pacing
+from edge.outbox.sending.pacing import Pacing
 
 LOOK_EVERY_US = 50_000
 COMMIT_EVERY_US = 20_000

@@ -20,8 +20,8 @@ from typing import NoReturn
 from cloud.listeners.kinds import LISTENERS
 from edge.links.base import Connected, Disconnected, Link, LinkEvent, Received, Sent
 from edge.links.kinds import LINKS
-from edge.outbox.payload_uplink import Message
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
+from edge.outbox.sending.payload_uplink import Message
 from edge.outbox.writer import OutboxWriter
 from pipelines.frame import Encoding, FrameId, new_run
 from pipelines.result import AnsweredBy, Priority, Record, Status

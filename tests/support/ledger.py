@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from edge.scheduling import actions
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from pipelines.result import AnsweredBy
 
 

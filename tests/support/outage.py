@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
 from pipelines.result import AnsweredBy, Priority
 from tests.support.outboxes import SECOND, Desk, live_ack, record
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edge.outbox.bounds import Bounds
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.store import MemoryOutbox, OutboxStore
 from tests.support.outboxes import SECOND
 

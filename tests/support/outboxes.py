@@ -8,7 +8,7 @@ import numpy as np
 from edge.links.base import Sent
 from edge.outbox.keeper import Keeper
 from edge.outbox.payload import PayloadEntry, payload_entry
-from edge.outbox.payload_uplink import Message
+from edge.outbox.sending.payload_uplink import Message
 from edge.outbox.store import Entry, MemoryOutbox, OutboxStore
 from pipelines.frame import Encoding, FrameId
 from pipelines.result import AnsweredBy, Detections, Priority, Record, Status

@@ -17,10 +17,10 @@ from cloud.store.payload_writer import Arrival
 from cloud.store.payloads import Payload, Payloads
 from cloud.store.records import RecordStore, open_store
 from edge.links.base import Sent
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.keeper import Keeper
 from edge.outbox.payload import PayloadEntry
-from edge.outbox.payload_uplink import Message
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.sending.payload_uplink import Message
 from pipelines.frame import FrameId
 from protos.wire import multipart
 from protos.wire.bulk import Ack, BulkBatch, Have, Need

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from edge.scheduling.actions import Action, Give
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from edge.scheduling.scheduler import Scheduler
 from edge.scheduling.settings import SchedulerSettings, StreamSettings
 from nearfar.simulation.clock import Clock

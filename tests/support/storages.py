@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from edge.outbox.storage import DiskStorage, Room
+from edge.outbox.file.storage import DiskStorage, Room
 
 
 def sqlite_error(code: int, words: str = "by script") -> sqlite3.OperationalError:

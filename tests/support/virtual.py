@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from edge.scheduling import actions
-from edge.scheduling.far_way import FarWay
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.far.way import FarWay
+from edge.scheduling.key import Key
 from edge.scheduling.rung import Rung
 from edge.scheduling.scheduler import Scheduler
 from edge.scheduling.settings import LinkSettings, SchedulerSettings, StreamSettings

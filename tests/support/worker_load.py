@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from cloud.scheduling.batch_rule import BatchRule
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from nearfar.simulation.clock import Clock
 from nearfar.simulation.worker_model import WorkerModel
 from pipelines.frame import Encoding

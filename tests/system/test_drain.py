@@ -21,7 +21,7 @@ def test_what_the_last_answers_left_to_tell_goes_up_at_once_when_the_clip_has_en
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The acknowledgement of the last far answer comes after the drain has begun; its outcome must not wait then."""
-    monkeypatch.setattr("edge.outbox.contents.OUTCOMES_EVERY_US", 3_600_000_000)
+    monkeypatch.setattr("edge.outbox.sending.contents.OUTCOMES_EVERY_US", 3_600_000_000)
     with gateway(tmp_path, PIPELINE, build=GatedDetector, codecs={"jpeg": RawCodec()}) as house:
         agent = house.agent
         agent.start()

@@ -7,8 +7,8 @@ import pytest
 
 from edge.identity import StateDir
 from edge.kept_name import NAME
-from edge.outbox.sqlite import SqliteOutbox
-from edge.outbox.storage import DiskStorage
+from edge.outbox.file.sqlite import SqliteOutbox
+from edge.outbox.file.storage import DiskStorage
 from pipelines.errors import ConfigError, Retryable
 from pipelines.whole_file import write_whole
 

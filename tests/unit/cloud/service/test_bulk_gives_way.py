@@ -9,7 +9,7 @@ import pytest
 
 from cloud.backlog.front import MOST_GIVING_WAY_S
 from cloud.store.payload_writer import PayloadWriter
-from edge.outbox.uplink import ACK_WITHIN_US
+from edge.outbox.sending.uplink import ACK_WITHIN_US
 from protos.wire.bulk import Ack
 from protos.wire.live import Result
 from protos.wire.session import Lane

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edge.far.budget_book import EVERY_US, REFILLED_US, BudgetBook
-from edge.scheduling.data_budget import HOUR_US, DataBudget
+from edge.scheduling.far.data_budget import HOUR_US, DataBudget
 from pipelines.whole_file import write_whole
 from tests.support.eventually import eventually
 

@@ -12,7 +12,7 @@ from edge.far.bulk_way import STEADY_US, BulkWay
 from edge.far.port import FarPort
 from edge.links.base import Connected, Disconnected, LinkEvent, Received, Refused
 from edge.links.memory import MemoryLink
-from edge.scheduling.data_budget import DataBudget
+from edge.scheduling.far.data_budget import DataBudget
 from edge.scheduling.scheduler import Scheduler
 from pipelines.errors import Fatal
 from protos.wire.bulk import Ack

@@ -14,7 +14,7 @@ from edge.flow.track_runner import TrackRun
 from edge.flow.unasked import Unasked
 from edge.outbox.stats import OutboxStats
 from edge.scheduling import actions
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from edge.telemetry.counters import Counters
 from pipelines.frame import Encoding, Frame
 from pipelines.result import AnsweredBy, Detections, GapReason, Priority, ShedReason, Status

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from edge.flow.pending import Pending
+from edge.flow.timing import tracked_timing
 from edge.flow.track_runner import PICTURES_WAITING, TrackRun, TrackRunner
 from edge.flow.tracking import Tracking, give_honestly
 from edge.near.names import NearNames
 from edge.near.runner import NearRun, NearRunner
 from edge.scheduling.actions import Give
 from edge.scheduling.settings import SmallNear
-from edge.scheduling.timing import tracked_timing
 from pipelines.errors import Rejected
 from pipelines.frame import Frame
 from pipelines.result import AnsweredBy, Detections, Load, Priority, Status, WorkerTiming

@@ -1,6 +1,6 @@
 """The bulk lane's rate beside live frames: up while nothing queues, down when something does."""
 
-from edge.outbox.bulk_rate import CUT, LEAST_BYTES_PER_S, OF_BEST, STANDING_US, BulkRate
+from edge.outbox.sending.bulk_rate import CUT, LEAST_BYTES_PER_S, OF_BEST, STANDING_US, BulkRate
 
 ROUND_US = 100_000
 START = 100_000.0

@@ -1,6 +1,6 @@
 """What the bulk lane's own acknowledgements say of the link, in virtual time."""
 
-from edge.outbox.goodput import BASE_SPAN_US, LEAST_CROSSING_US, SPAN_US, Goodput
+from edge.outbox.sending.goodput import BASE_SPAN_US, LEAST_CROSSING_US, SPAN_US, Goodput
 
 RTT_US = 30_000
 SIZE = 10_000

@@ -1,6 +1,6 @@
 """What a gateway makes of a worker that has no room."""
 
-from edge.outbox.intake_window import MOST, PAUSE_AT_MOST_US, PAUSE_US, IntakeWindow
+from edge.outbox.sending.intake_window import MOST, PAUSE_AT_MOST_US, PAUSE_US, IntakeWindow
 
 
 def refused(window: IntakeWindow, *outs: int, now_us: int = 0) -> list[bool]:

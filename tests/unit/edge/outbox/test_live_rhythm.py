@@ -2,7 +2,7 @@
 
 import random
 
-from edge.outbox.live_rhythm import GRACE_US, PAUSE_US, LiveRhythm
+from edge.outbox.sending.live_rhythm import GRACE_US, PAUSE_US, LiveRhythm
 
 EVERY_US = 50_000
 CROSSING_US = 10_000

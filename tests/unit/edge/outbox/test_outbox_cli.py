@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.memory import Held
-from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, Watermark
 from nearfar.cli import main as command_line
 from nearfar.cli.outbox import command

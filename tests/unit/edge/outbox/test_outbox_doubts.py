@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from edge.outbox.doubts import MOST, PAUSE_AT_MOST_US
+from edge.outbox.sending.doubts import MOST, PAUSE_AT_MOST_US
 from edge.outbox.store import Changes, MemoryOutbox
 from pipelines.result import Gap, GapReason
 from protos.wire.bulk import Ack

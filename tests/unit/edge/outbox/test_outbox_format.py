@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, Watermark
 from nearfar.outbox.selection import Selection
 from nearfar.outbox.view import looking

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, Entry, MemoryOutbox
 from pipelines.errors import Retryable
 from pipelines.result import GapReason, Priority

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from edge.links.base import Sent
-from edge.outbox.sqlite import SqliteOutbox
-from edge.outbox.uplink import ACK_WITHIN_US
+from edge.outbox.file.sqlite import SqliteOutbox
+from edge.outbox.sending.uplink import ACK_WITHIN_US
 from pipelines.result import Priority
 from protos.wire.bulk import Ack
 from tests.support.outboxes import AGENT, OLD_RUN, SECOND, Desk, record

@@ -1,6 +1,6 @@
 """When backfill may go, in virtual time."""
 
-from edge.outbox.pacing import (
+from edge.outbox.sending.pacing import (
     AT_LEAST_EVERY_US,
     LARGE_BYTES,
     SHARE,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.store import Changes
 from pipelines.errors import Retryable
 from tests.support.outboxes import SECOND, Desk, payload, record

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edge.identity import StateDir
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.memory import Held
-from edge.outbox.sqlite import SqliteOutbox
 from edge.outbox.store import Changes
 from nearfar.cli.outbox import command
 from nearfar.outbox.custody import NO_BOUNDS

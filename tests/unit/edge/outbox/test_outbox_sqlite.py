@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from edge.outbox.bounds import Bounds
-from edge.outbox.sqlite import WAL_CHECKPOINT_BYTES, SqliteOutbox
-from edge.outbox.storage import DiskStorage
+from edge.outbox.file.sqlite import WAL_CHECKPOINT_BYTES, SqliteOutbox
+from edge.outbox.file.storage import DiskStorage
 from edge.outbox.store import Changes, Watermark
 from pipelines.errors import ConfigError, Retryable
 from tests.support.outboxes import RUN, entry
@@ -187,7 +187,7 @@ def test_the_name_of_a_new_wal_is_forced_out_with_its_first_commit(
 ) -> None:
     synced: list[bool] = []
     monkeypatch.setattr(
-        "edge.outbox.storage.os.fsync", lambda fd: synced.append(stat.S_ISDIR(os.fstat(fd).st_mode))
+        "edge.outbox.file.storage.os.fsync", lambda fd: synced.append(stat.S_ISDIR(os.fstat(fd).st_mode))
     )
     store = SqliteOutbox(path, durability="power")
     store.commit(Changes(entries=[entry(1)]), 0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edge.links.base import Sent
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.store import Changes, MemoryOutbox, OutboxStore
 from edge.outbox.writer import OutboxWriter
 from pipelines.errors import ConfigError, Retryable

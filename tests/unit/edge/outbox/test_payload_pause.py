@@ -1,7 +1,7 @@
 """Payloads pause when they cost far answers, and results never do."""
 
-from edge.outbox.pacing import AT_LEAST_EVERY_US, SMALL_BYTES
-from edge.outbox.pause import PAUSE_US, WINDOW_US, PauseRule
+from edge.outbox.sending.pacing import AT_LEAST_EVERY_US, SMALL_BYTES
+from edge.outbox.sending.pause import PAUSE_US, WINDOW_US, PauseRule
 from tests.support.outboxes import SECOND
 from tests.unit.edge.outbox.test_outbox_pacing import START, observe, reachable
 

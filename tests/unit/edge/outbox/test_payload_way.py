@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from edge.outbox.pacing import SMALL_BYTES
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.payload import PayloadEntry
-from edge.outbox.payload_uplink import OFFER_BYTES, OFFERED_AT_MOST, PIECES_IN_FLIGHT
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.sending.pacing import SMALL_BYTES
+from edge.outbox.sending.payload_uplink import OFFER_BYTES, OFFERED_AT_MOST, PIECES_IN_FLIGHT
 from pipelines.errors import Retryable
 from protos.wire.bulk import BulkBatch, Have
 from protos.wire.session import Error, Limits, RejectReason

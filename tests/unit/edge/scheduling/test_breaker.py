@@ -6,8 +6,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.scheduling.breaker import VANISH, Breaker
-from edge.scheduling.pings import PING_EVERY_US
+from edge.scheduling.far.breaker import VANISH, Breaker
+from edge.scheduling.far.pings import PING_EVERY_US
 
 MS = 1000
 

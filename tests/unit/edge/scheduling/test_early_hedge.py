@@ -7,9 +7,9 @@ import pytest
 
 from edge.scheduling.actions import StartNear
 from edge.scheduling.job import Job
-from edge.scheduling.near_lead import NearLead
-from edge.scheduling.near_timeline import Key
-from edge.scheduling.near_way import NearWay
+from edge.scheduling.key import Key
+from edge.scheduling.near.lead import NearLead
+from edge.scheduling.near.way import NearWay
 from edge.scheduling.settings import StreamSettings
 from pipelines.result import AnsweredBy
 from tests.support.virtual import MS, World, world

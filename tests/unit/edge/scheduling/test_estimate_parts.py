@@ -2,8 +2,8 @@
 
 import pytest
 
+from edge.scheduling.far.link_estimate import LOAD_SPAN_US, RECENT_SPAN_US, RTT_MIN_SPAN_US, LinkEstimate
 from edge.scheduling.ladder_cost import LadderCost
-from edge.scheduling.link_estimate import LOAD_SPAN_US, RECENT_SPAN_US, RTT_MIN_SPAN_US, LinkEstimate
 from edge.scheduling.rung import Rung
 from edge.scheduling.wake_up import PRIOR_COMMIT_US, WakeUp
 from pipelines.result import Load, WorkerTiming

@@ -2,7 +2,7 @@
 
 import math
 
-from edge.scheduling.forecast import REFUTED_AFTER_US, Forecast, Nominal, Past, Unanswered
+from edge.scheduling.far.forecast import REFUTED_AFTER_US, Forecast, Nominal, Past, Unanswered
 
 MS = 1000
 NOW_US = 5_000_000

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.scheduling.in_flight import InFlight
+from edge.scheduling.far.in_flight import InFlight
 from edge.scheduling.job import Flight
 
 STEPS = st.lists(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.scheduling.link_estimate import LinkEstimate
-from edge.scheduling.timing import far_timing, near_timing
+from edge.flow.timing import far_timing, near_timing
+from edge.scheduling.far.link_estimate import LinkEstimate
 from pipelines.result import Load, WorkerTiming
 
 MS = 1000

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.scheduling.near_estimate import CLAMP, NearEstimate
+from edge.scheduling.near.estimate import CLAMP, NearEstimate
 from edge.scheduling.quantile_window import QuantileWindow
 from pipelines.windows import quantile
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.scheduling.near_lead import RUNS, NearLead
+from edge.scheduling.near.lead import RUNS, NearLead
 
 FRAME_US = 100_000
 

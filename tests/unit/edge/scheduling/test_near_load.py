@@ -1,6 +1,6 @@
 """When near has time to wait for far, and who gets it when it is free again."""
 
-from edge.scheduling.near_load import NearLoad
+from edge.scheduling.near.load import NearLoad
 from pipelines.result import AnsweredBy
 from tests.support.virtual import MS, world
 

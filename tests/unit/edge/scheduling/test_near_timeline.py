@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.scheduling.near_timeline import NearTimeline
+from edge.scheduling.near.timeline import NearTimeline
 
 
 def test_a_slot_ends_as_late_as_it_may():

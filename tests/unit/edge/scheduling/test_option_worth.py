@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from edge.scheduling import actions
-from edge.scheduling.far_way import PING_BYTES
+from edge.scheduling.far.way import PING_BYTES
 from edge.scheduling.rung import Rung
 from edge.scheduling.settings import LinkSettings, SmallNear
 from pipelines.result import AnsweredBy, Load, Priority, WorkerTiming

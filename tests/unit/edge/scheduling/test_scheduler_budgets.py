@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.scheduling.data_budget import HOUR_US, DataBudget
 from edge.scheduling.fair_share import FairShare
+from edge.scheduling.far.data_budget import HOUR_US, DataBudget
 from edge.scheduling.ladder_cost import LadderCost
 from edge.scheduling.rung import Rung
 from pipelines.result import Priority

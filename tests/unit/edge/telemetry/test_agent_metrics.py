@@ -6,8 +6,8 @@ from importlib import util
 from edge.capture.state import StreamState, StreamStatus
 from edge.far.sight import LinkSight
 from edge.flow.track_runner import TrackCounts
-from edge.outbox.oldest import oldest_age_us
-from edge.outbox.sqlite import SqliteOutbox
+from edge.outbox.file.oldest import oldest_age_us
+from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.stats import OutboxStats
 from edge.outbox.store import Changes, Entry
 from edge.sinks.postman import PostSight

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud.scheduling.batch_rule import BatchRule
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from nearfar.simulation.clock import Clock
 from nearfar.simulation.worker_model import WorkerModel
 from pipelines.frame import Encoding

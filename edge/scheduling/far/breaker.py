@@ -7,7 +7,7 @@ flapping doubles `needed`, it decays within 5 s. On metered links pings and prob
 
 from collections import deque
 
-from edge.scheduling.pings import PING_EVERY_US, PINGS_TO_DIE, Pings
+from edge.scheduling.far.pings import PING_EVERY_US, PINGS_TO_DIE, Pings
 
 RETURN_PING_EVERY_US = 100_000
 """While over budget: a probe waits for a ping that came back quickly, so its age is part of how late far returns."""

@@ -14,14 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from edge.outbox import payload_rows, rows, salvage, schema
 from edge.outbox.bounds import Bounds, Ledger, Tally
-from edge.outbox.heritage import Heir, charged
+from edge.outbox.file import payload_rows, rows, salvage, schema
+from edge.outbox.file.heritage import Heir, charged
+from edge.outbox.file.storage import DiskStorage, Storage
+from edge.outbox.file.transaction import Transaction
 from edge.outbox.payload import StoredPayload
-from edge.outbox.storage import DiskStorage, Storage
 from edge.outbox.store import PRIORITY_NUMBERS as PRIORITIES
 from edge.outbox.store import Changes, Key, Stored, StoredGap, Watermark, within
-from edge.outbox.transaction import Transaction
 from pipelines.errors import Retryable
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from edge.scheduling.fair_share import FairShare
 from edge.scheduling.job import Job
-from edge.scheduling.near_load import NearLoad
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
+from edge.scheduling.near.load import NearLoad
 from pipelines.result import PRIORITIES, Priority, ShedReason
 
 RUNS_KEPT = 32

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from edge.outbox import schema
+from edge.outbox.file import schema
 from pipelines.whole_file import sync_folder
 
 WITH_IT = ("", "-wal", "-shm")

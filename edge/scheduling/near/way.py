@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from edge.scheduling.actions import StartNear
 from edge.scheduling.fair_share import WEIGHTS
 from edge.scheduling.job import NONE, RESERVED, RUNNING, SURE_P, Job
-from edge.scheduling.near_claims import NearClaims, importance
-from edge.scheduling.near_estimate import NearEstimate
-from edge.scheduling.near_lead import NearLead
-from edge.scheduling.near_timeline import Key, NearTimeline
+from edge.scheduling.key import Key
+from edge.scheduling.near.claims import NearClaims, importance
+from edge.scheduling.near.estimate import NearEstimate
+from edge.scheduling.near.lead import NearLead
+from edge.scheduling.near.timeline import NearTimeline
 from edge.scheduling.settings import SmallNear
 from pipelines.result import AnsweredBy, Priority, Status
 

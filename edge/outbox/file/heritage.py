@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from edge.outbox import salvage
 from edge.outbox.bounds import Bounds, Tally
-from edge.outbox.salvage import Remains
+from edge.outbox.file import salvage
+from edge.outbox.file.salvage import Remains
+from edge.outbox.file.transaction import Transaction
 from edge.outbox.store import Changes
-from edge.outbox.transaction import Transaction
 
 log = logging.getLogger(__name__)
 

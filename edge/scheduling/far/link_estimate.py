@@ -1,7 +1,7 @@
 """What one link was like lately, from nothing but differences of single clocks.
 
     nominal   = round trip now + (bytes in flight + size) / bandwidth, as it was when the frame left
-    residuals = how far the frames of the last 5 s were from their nominal (`edge.scheduling.forecast`)
+    residuals = how far the frames of the last 5 s were from their nominal (`edge.scheduling.far.forecast`)
 
 The round trip now is the least of the last three of small messages, own bytes ahead of them taken off but never more
 than leaves the least that was measured. Bandwidth is
@@ -12,9 +12,9 @@ reply − worker time − rtt_min. Overdue frames are censored samples: slower t
 from collections import deque
 from collections.abc import Hashable, Sequence
 
-from edge.scheduling.bandwidth import Bandwidth
-from edge.scheduling.forecast import Forecast, Nominal, Past, Unanswered
-from edge.scheduling.residuals import Residuals
+from edge.scheduling.far.bandwidth import Bandwidth
+from edge.scheduling.far.forecast import Forecast, Nominal, Past, Unanswered
+from edge.scheduling.far.residuals import Residuals
 from pipelines.result import Load, WorkerTiming
 from pipelines.windows import MinWindow
 

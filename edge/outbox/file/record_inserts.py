@@ -9,7 +9,7 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Sequence
 
-from edge.outbox.schema import stream_crc
+from edge.outbox.file.schema import stream_crc
 from edge.outbox.store import Entry
 
 Value = int | bytes | str

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from edge.links.base import Sent
-from edge.outbox import full_disk
-from edge.outbox.contents import Contents
-from edge.outbox.doubts import Doubts
-from edge.outbox.intake_window import MOST, IntakeWindow
 from edge.outbox.memory import Held, HeldRecords
-from edge.outbox.pacing import LARGE_BYTES, Pacing
-from edge.outbox.payload_uplink import Message, PayloadUplink
+from edge.outbox.sending import full_disk
+from edge.outbox.sending.contents import Contents
+from edge.outbox.sending.doubts import Doubts
+from edge.outbox.sending.intake_window import MOST, IntakeWindow
+from edge.outbox.sending.pacing import LARGE_BYTES, Pacing
+from edge.outbox.sending.payload_uplink import Message, PayloadUplink
+from edge.outbox.sending.uplink import MESSAGE_SLACK_BYTES, Uplink, with_age
 from edge.outbox.store import Changes, Key, OutboxStore
 from edge.outbox.stored_records import StoredRecords
-from edge.outbox.uplink import MESSAGE_SLACK_BYTES, Uplink, with_age
 from protos.wire.bulk import Ack
 from protos.wire.session import Error, Limits, RejectReason
 

@@ -7,11 +7,11 @@ Nothing is removed here, and nothing is given twice while it is on its way.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edge.outbox.doubts import Doubt, Doubts
 from edge.outbox.memory import Held, HeldRecords
+from edge.outbox.sending.doubts import Doubt, Doubts
+from edge.outbox.sending.uplink import BATCH_RECORDS, Carried, Uplink, with_age
 from edge.outbox.store import Key, OutboxStore, StoredGap
 from edge.outbox.stored_records import StoredRecords
-from edge.outbox.uplink import BATCH_RECORDS, Carried, Uplink, with_age
 from pipelines.errors import Retryable
 from pipelines.result import Record
 from protos.wire.bulk import BulkBatch

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from edge.outbox.payload import Key, Payloads, StoredPayload
-from edge.outbox.payload_offer import PayloadOffer, shown_to_cloud
+from edge.outbox.sending.payload_offer import PayloadOffer, shown_to_cloud
 from pipelines.errors import Retryable
 from pipelines.frame import FrameId
 from protos.wire.bulk import BulkBatch, Chunk, Have, Need

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from edge.outbox import payload_rows, rows
+from edge.outbox.file import payload_rows, rows
+from edge.outbox.file.schema import read_ledger
 from edge.outbox.payload import StoredPayload
-from edge.outbox.schema import read_ledger
 from edge.outbox.store import Stored, Watermark
 from pipelines.result import PRIORITIES, Gap, GapReason
 

@@ -6,14 +6,14 @@ Owns the frames under way on the link. Bytes out never exceed the worker's windo
 from collections.abc import Mapping
 from dataclasses import replace
 
-from edge.scheduling.breaker import Breaker
-from edge.scheduling.data_budget import DataBudget
 from edge.scheduling.fair_share import WEIGHTS, FairShare
-from edge.scheduling.forecast import Forecast
-from edge.scheduling.in_flight import InFlight
+from edge.scheduling.far.breaker import Breaker
+from edge.scheduling.far.data_budget import DataBudget
+from edge.scheduling.far.forecast import Forecast
+from edge.scheduling.far.in_flight import InFlight
+from edge.scheduling.far.link_estimate import RTT_MIN_SPAN_US, LinkEstimate
 from edge.scheduling.job import FORGET_US, Flight, Job
-from edge.scheduling.link_estimate import RTT_MIN_SPAN_US, LinkEstimate
-from edge.scheduling.near_timeline import Key
+from edge.scheduling.key import Key
 from edge.scheduling.settings import LinkSettings
 from pipelines.result import Load, Priority, WorkerTiming
 from pipelines.windows import MinWindow

@@ -2,18 +2,18 @@
 
 Sans-IO; times are µs of the monotonic clock. Backfill depends on reachability, not on the round-trip band.
 In budget a chunk goes while nothing of the live lane is in flight or its queueing is at most 10 ms more than without
-chunks, at a rate that rises while nothing queues (`edge.outbox.bulk_rate`), out of the way of the next frame
-(`edge.outbox.live_rhythm`). Over budget, where no live frame is sent, it takes at most 80 % of the goodput
-(`edge.outbox.goodput`). What is on its way is bounded by rate × round trip. Whatever the link does, a small chunk goes
+chunks, at a rate that rises while nothing queues (`edge.outbox.sending.bulk_rate`), out of the way of the next frame
+(`edge.outbox.sending.live_rhythm`). Over budget, where no live frame is sent, it takes at most 80 % of the goodput
+(`edge.outbox.sending.goodput`). What is on its way is bounded by rate × round trip. Whatever the link does, a small chunk goes
 every 5 s while the worker can be reached. Payloads are paused besides while they cost far answers.
 """
 
 from collections import deque
 
-from edge.outbox.bulk_rate import BulkRate
-from edge.outbox.goodput import Goodput
-from edge.outbox.live_rhythm import LiveRhythm
-from edge.outbox.pause import PauseRule
+from edge.outbox.sending.bulk_rate import BulkRate
+from edge.outbox.sending.goodput import Goodput
+from edge.outbox.sending.live_rhythm import LiveRhythm
+from edge.outbox.sending.pause import PauseRule
 
 SHARE = 0.8
 LOOKS = 4  # at the live lane, in which it queues each time: one frame behind one chunk is no queue

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from edge.outbox.schema import DamagedError, record_crc
+from edge.outbox.file.schema import DamagedError, record_crc
 from edge.outbox.store import Stored, StoredGap, Watermark
 from pipelines.result import Gap, GapReason
 

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from edge.outbox.changes import Key
+from edge.outbox.sending.uplink import Carried
 from edge.outbox.store import StoredGap
-from edge.outbox.uplink import Carried
 
 TOGETHER = 2
 ALONE = 3

@@ -6,7 +6,7 @@ crossed. Invariant, for any sequence of calls: the sums are those of the flights
 
 from collections.abc import Sequence
 
-from edge.scheduling.forecast import Unanswered
+from edge.scheduling.far.forecast import Unanswered
 from edge.scheduling.job import Flight
 
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Hashable
 from math import exp
 
-from edge.scheduling.forecast import Past
+from edge.scheduling.far.forecast import Past
 
 SPAN_US = 5_000_000
 SAMPLES = 30

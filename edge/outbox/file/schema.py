@@ -12,9 +12,9 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from edge.outbox.migrations import FORMAT, migrate
-from edge.outbox.payload_rows import TABLE as _PAYLOADS
-from edge.outbox.refused_rows import TABLE as _REFUSED
+from edge.outbox.file.migrations import FORMAT, migrate
+from edge.outbox.file.payload_rows import TABLE as _PAYLOADS
+from edge.outbox.file.refused_rows import TABLE as _REFUSED
 from pipelines.errors import ConfigError
 
 FILE_NAME = "outbox.db"

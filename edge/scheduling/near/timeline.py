@@ -9,8 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-Key = tuple[str, int]
-"""(stream, seq) of a frame of this run."""
+from edge.scheduling.key import Key
 
 
 class Slot(NamedTuple):

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from edge.outbox import record_inserts
 from edge.outbox.bounds import GAP_BYTES, RECORD_BYTES, Bounds, Tally
+from edge.outbox.file import record_inserts
+from edge.outbox.file.payload_rows import PayloadRows
+from edge.outbox.file.refused_rows import RefusedRows
+from edge.outbox.file.schema import LEDGER_COLUMNS, ledger_crc, record_crc
 from edge.outbox.gaps import evicted_gap, refused_gap, unreadable_gap
 from edge.outbox.payload import StoredPayload
-from edge.outbox.payload_rows import PayloadRows
-from edge.outbox.refused_rows import RefusedRows
-from edge.outbox.schema import LEDGER_COLUMNS, ledger_crc, record_crc
 from edge.outbox.store import PRIORITY_NUMBERS as PRIORITIES
 from edge.outbox.store import Changes, Entry, Key, Stored, Watermark
 from pipelines.result import Gap

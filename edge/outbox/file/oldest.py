@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from edge.outbox.schema import connect_read_only
+from edge.outbox.file.schema import connect_read_only
 from pipelines.errors import ConfigError
 from pipelines.result import PRIORITIES
 

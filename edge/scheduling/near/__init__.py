@@ -1,0 +1,1 @@
+"""When near runs, for which frame, and what is kept for it."""
