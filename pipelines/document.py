@@ -126,8 +126,9 @@ class Document:
             finally:
                 loader.dispose()
         except yaml.MarkedYAMLError as error:
-            words, *where = fault_of(error)
-            raise ConfigError(Problem(f"is no valid YAML: {words}", "", self.file, *where)) from error
+            words, line, column = fault_of(error)
+            message = f"is no valid YAML: {words}"
+            raise ConfigError(Problem(message, file=self.file, line=line, column=column)) from error
         except RecursionError as error:
             words = "lists or mappings lie too deep inside each other; is a bracket left open?"
             raise ConfigError(Problem(f"is no valid YAML: {words}", file=self.file)) from error

@@ -15,7 +15,7 @@ from pipelines.errors import ConfigError, Problem
 
 APPLICATION, DEPLOYMENT = "nearfar", "worker"
 ROUTE = "/nearfar"  # without one Serve leads no gRPC call there either
-SERVICER = "cloud.listeners.grpc_servicer:add_lanes"
+SERVICER = "cloud.listeners.grpc.servicer:add_lanes"
 BUILDER = "cloud.deploy.application:application"
 POLICY = "cloud.deploy.scaling:ByBusyness"
 RAY_OWN_PORTS = range(10002, 20000)

@@ -5,8 +5,8 @@ Hard is what `pipelines.hard` says of the frame, as far as the worker knows it w
 
 from cloud.backlog.jobs import Job
 from cloud.store.kinds import Keep
-from cloud.store.payload_writer import PayloadWriter
-from cloud.store.payloads import Payload
+from cloud.store.payloads.store import Payload
+from cloud.store.payloads.writer import PayloadWriter
 from pipelines.hard import why_hard
 from pipelines.result import Detections
 

@@ -14,10 +14,10 @@ from cloud.keeping.uploads import UploadCounts, Uploads
 from cloud.limits import ServiceLimits
 from cloud.store.housekeeper import Housekeeper
 from cloud.store.kinds import StoreConfig
-from cloud.store.part_folder import PartFolder
-from cloud.store.payload_folder import PayloadFolder, folder_of
-from cloud.store.payload_writer import Arrival, PayloadWriter
-from cloud.store.payloads import PayloadCounts, Payloads
+from cloud.store.payloads.folder import PayloadFolder, folder_of
+from cloud.store.payloads.part_folder import PartFolder
+from cloud.store.payloads.store import PayloadCounts, Payloads
+from cloud.store.payloads.writer import Arrival, PayloadWriter
 from cloud.store.records import RecordStore
 from cloud.store.retention import Retention
 from cloud.telemetry.metrics import WorkerMetrics

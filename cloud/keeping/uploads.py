@@ -14,10 +14,10 @@ from weakref import WeakKeyDictionary
 
 from cloud.agents.session import WorkerSession
 from cloud.limits import LARGEST_SEQ, ServiceLimits
-from cloud.store.part_folder import PartFolder
-from cloud.store.payload_ref import PayloadRef
-from cloud.store.payload_writer import Arrival, PayloadWriter
-from cloud.store.payloads import Payload, Payloads
+from cloud.store.payloads.part_folder import PartFolder
+from cloud.store.payloads.ref import PayloadRef
+from cloud.store.payloads.store import Payload, Payloads
+from cloud.store.payloads.writer import Arrival, PayloadWriter
 from pipelines.frame import FrameId
 from protos.wire.bulk import Ack, BulkBatch, Chunk, Have, HavePayload, Need, Refusal, Want
 from protos.wire.session import RejectReason

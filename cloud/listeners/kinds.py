@@ -36,13 +36,13 @@ LISTENERS = Family(
     Kind(
         name="zmq",
         config=ZmqListenConfig,
-        target="cloud.listeners.zmq:ZmqListener",
+        target="cloud.listeners.zmq.listener:ZmqListener",
         words="ZeroMQ: one port for the live and the bulk lane",
     ),
     Kind(
         name="grpc",
         config=GrpcListenConfig,
-        target="cloud.listeners.grpc:GrpcListener",
+        target="cloud.listeners.grpc.listener:GrpcListener",
         words="gRPC: one stream per lane, Infer for simple clients, grpc.health.v1",
         extra="grpc",
         needs=("grpc", "grpc_health"),
@@ -52,7 +52,7 @@ LISTENERS = Family(
 REFLECTION = Kind(
     name="reflection",
     config=GrpcListenConfig,
-    target="cloud.listeners.grpc_reflection:ReflectionCalls",
+    target="cloud.listeners.grpc.reflection:ReflectionCalls",
     words="lists what the gRPC listener offers, for clients without the contract",
     extra="reflection",
     needs=("grpc_reflection",),

@@ -11,10 +11,10 @@ import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 
-from cloud.store.database import Database, DiskFullError
-from cloud.store.preparation import PAYLOADS_KEY, Found
-from cloud.store.sqlite import SqliteDatabase
-from cloud.store.tables import FORMAT
+from cloud.store.sql.database import Database, DiskFullError
+from cloud.store.sql.preparation import PAYLOADS_KEY, Found
+from cloud.store.sql.sqlite import SqliteDatabase
+from cloud.store.sql.tables import FORMAT
 
 _MACHINE = Path("/etc/machine-id")
 _ALONE = "mode=ro&immutable=1"

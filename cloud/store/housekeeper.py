@@ -9,9 +9,9 @@ import logging
 import threading
 from collections.abc import Callable
 
-from cloud.store.part_folder import PartFolder
-from cloud.store.payload_folder import SHARDS
-from cloud.store.payloads import Payloads
+from cloud.store.payloads.folder import SHARDS
+from cloud.store.payloads.part_folder import PartFolder
+from cloud.store.payloads.store import Payloads
 from cloud.store.retention import AT_MOST, Calendar, Retention
 from pipelines.errors import Fatal, Retryable
 

@@ -83,7 +83,7 @@ STORES = Family(
     Kind(
         name="sqlite",
         config=StoreConfig,
-        target="cloud.store.sqlite:SqliteDatabase",
+        target="cloud.store.sql.sqlite:SqliteDatabase",
         words="a SQLite file, for the workers of one host",
         extra="cloud",
         needs=("sqlalchemy",),
@@ -91,7 +91,7 @@ STORES = Family(
     Kind(
         name="postgresql",
         config=StoreConfig,
-        target="cloud.store.postgres:PostgresDatabase",
+        target="cloud.store.sql.postgres:PostgresDatabase",
         words="PostgreSQL, for workers on several hosts",
         extra="postgres",
         needs=("sqlalchemy", "psycopg"),

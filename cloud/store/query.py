@@ -8,9 +8,9 @@ import numpy as np
 from sqlalchemy import Select, func, literal, or_, select, tuple_
 
 from cloud.store.key import KEY, key_of
-from cloud.store.payload_ref import COLUMNS
+from cloud.store.payloads.ref import COLUMNS
 from cloud.store.row import RecordRow
-from cloud.store.tables import blobs, gaps, payloads, records
+from cloud.store.sql.tables import blobs, gaps, payloads, records
 from pipelines.agreement import disagree
 from pipelines.result import AnsweredBy
 

@@ -18,19 +18,19 @@ from sqlalchemy import delete, select
 from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, StatementError
 
-from cloud.store import preparation
-from cloud.store.contention import in_turn
-from cloud.store.database import Database, DiskFullError, refusal
 from cloud.store.full_disk import found_without_room
 from cloud.store.key import KEY, id_of, in_order
 from cloud.store.kinds import STORES
-from cloud.store.payload_ref import PayloadRef
-from cloud.store.preparation import PAYLOADS_KEY
+from cloud.store.payloads.ref import PayloadRef
 from cloud.store.query import KEPT, Query, payload_part
 from cloud.store.row import RecordRow, far_row, gap_of, gap_row, given_row, row_of
-from cloud.store.tables import gaps, meta, records
+from cloud.store.sql import preparation
+from cloud.store.sql.contention import in_turn
+from cloud.store.sql.database import Database, DiskFullError, refusal
+from cloud.store.sql.preparation import PAYLOADS_KEY
+from cloud.store.sql.tables import gaps, meta, records
+from cloud.store.sql.upserts import Upserts
 from cloud.store.totals import totals
-from cloud.store.upserts import Upserts
 from pipelines.errors import ConfigError, Fatal, Rejected, Retryable
 from pipelines.frame import FrameId
 from pipelines.redaction import redacted

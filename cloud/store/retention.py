@@ -11,12 +11,12 @@ from typing import Any
 from sqlalchemy import Table, and_, bindparam, delete, exists, func, select
 from sqlalchemy.engine import Connection, CursorResult
 
-from cloud.store import references
-from cloud.store.contention import in_turn
 from cloud.store.key import KEY
-from cloud.store.payloads import Payloads
+from cloud.store.payloads import references
+from cloud.store.payloads.store import Payloads
 from cloud.store.records import RecordStore
-from cloud.store.tables import gaps, payloads, records
+from cloud.store.sql.contention import in_turn
+from cloud.store.sql.tables import gaps, payloads, records
 
 AT_MOST = 200
 _JUMP_US = 3_600_000_000

@@ -6,8 +6,8 @@ from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from cloud.store.key import KEY, id_of, key_of
-from cloud.store.payload_ref import PayloadRef
-from cloud.store.tables import records
+from cloud.store.payloads.ref import PayloadRef
+from cloud.store.sql.tables import records
 from pipelines.frame import FrameId
 from pipelines.result import AnsweredBy, Detections, Gap, GapReason, Record
 from protos.wire.records import decode_detections, encode_detections

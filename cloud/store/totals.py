@@ -3,7 +3,7 @@
 from sqlalchemy import case, func, select
 from sqlalchemy.engine import Connection
 
-from cloud.store.tables import gaps, records
+from cloud.store.sql.tables import gaps, records
 from pipelines.result import AnsweredBy
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from edge.inbox import Inbox
-from edge.sinks.queue import QueueSight, QueueSink
+from edge.sinks.delivery.queue import QueueSight, QueueSink
 from edge.sinks.resequencer import Resequencer
 from pipelines.result import Answer
 from pipelines.runtime import monotonic_us

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from edge.sinks.queue import QueueSight
+from edge.sinks.delivery.queue import QueueSight
 
 PREFIX = "nearfar_agent_sink"
 _LABELS = ("sink", "position")

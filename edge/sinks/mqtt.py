@@ -18,10 +18,10 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
-from edge.sinks.courier import NeverError, NotNowError
+from edge.sinks.delivery.courier import NeverError, NotNowError
+from edge.sinks.delivery.parcel import Parcel
 from edge.sinks.dial import Dial
 from edge.sinks.mqtt_line import MqttLine
-from edge.sinks.parcel import Parcel
 from edge.sinks.place import Place
 from edge.sinks.secret import Secret
 from edge.sinks.tls import TlsSettings, tls_context

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edge.sinks.base import Sink, SinkThread
+from edge.sinks.delivery.postman import Postman
+from edge.sinks.delivery.queue import QueueSink
+from edge.sinks.delivery.spool import Spool
+from edge.sinks.delivery.spool_file import SpoolFile
 from edge.sinks.kinds import SINKS
 from edge.sinks.place import Place
-from edge.sinks.postman import Postman
-from edge.sinks.queue import QueueSink
 from edge.sinks.resequencer import Resequencer
-from edge.sinks.spool import Spool
-from edge.sinks.spool_file import SpoolFile
 from edge.sinks.words import words_of
 from pipelines.errors import ConfigError
 from pipelines.runtime import monotonic_us

@@ -12,9 +12,9 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from edge.sinks.courier import NeverError, NotNowError
+from edge.sinks.delivery.courier import NeverError, NotNowError
+from edge.sinks.delivery.parcel import Parcel
 from edge.sinks.http_call import HttpCall, Reply
-from edge.sinks.parcel import Parcel
 from edge.sinks.place import Place
 from edge.sinks.secret import Secret
 from edge.sinks.tls import TlsSettings, tls_context

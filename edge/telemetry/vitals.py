@@ -13,7 +13,7 @@ from edge.flow.dispatcher import Dispatcher
 from edge.flow.track_runner import TrackCounts
 from edge.outbox.stats import OutboxStats
 from edge.sinks.base import SinkThread
-from edge.sinks.queue import QueueSight
+from edge.sinks.delivery.queue import QueueSight
 from edge.telemetry.counters import Counters
 from edge.telemetry.latency import Histogram, LatencyTally
 from edge.telemetry.readiness import without_far

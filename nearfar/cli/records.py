@@ -219,7 +219,7 @@ def _write_hard(
     limit: int | None,
     unsure_below: float,
 ) -> None:
-    from cloud.store.payload_folder import PayloadFolder, folder_of  # noqa: PLC0415
+    from cloud.store.payloads.folder import PayloadFolder, folder_of  # noqa: PLC0415
     from nearfar.records.coco import CocoFolder  # noqa: PLC0415
     from nearfar.records.hard import why_hard  # noqa: PLC0415
 

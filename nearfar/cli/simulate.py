@@ -114,9 +114,9 @@ def command(
     from edge.config.pipeline import load_pipeline  # noqa: PLC0415 - help stays quick
     from nearfar.simulation.accuracies import read_accuracies  # noqa: PLC0415
     from nearfar.simulation.comparison import BOUNDS, compare, gap_closed, table  # noqa: PLC0415
+    from nearfar.simulation.link.traces import read_trace  # noqa: PLC0415
     from nearfar.simulation.recipe import Assumed, set_up  # noqa: PLC0415
     from nearfar.simulation.summary import Summary  # noqa: PLC0415
-    from nearfar.simulation.traces import read_trace  # noqa: PLC0415
 
     outputs.check_files(None if json_to is None else Path(json_to))
     outputs.check_plot(plot)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pipelines.errors import ConfigError, Rejected
 
 if TYPE_CHECKING:
-    from cloud.store.payload_folder import PayloadFolder
-    from cloud.store.payload_ref import PayloadRef
+    from cloud.store.payloads.folder import PayloadFolder
+    from cloud.store.payloads.ref import PayloadRef
     from cloud.store.row import RecordRow
 
 _AS_THEY_CAME = {"jpeg": "jpg", "png": "png"}

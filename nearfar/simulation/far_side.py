@@ -11,8 +11,8 @@ from edge.scheduling.key import Key
 from edge.scheduling.scheduler import Scheduler
 from nearfar.simulation.clock import Clock
 from nearfar.simulation.dice import Purpose
-from nearfar.simulation.link_model import Connection, LinkModel
-from nearfar.simulation.link_trace import LinkTrace
+from nearfar.simulation.link.model import Connection, LinkModel
+from nearfar.simulation.link.trace import LinkTrace
 from nearfar.simulation.outcome import Outcome, Sent
 from nearfar.simulation.scenario import World
 from nearfar.simulation.worker_model import WorkerModel

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from edge.scheduling.key import Key
 from nearfar.simulation.accuracies import Accuracies
-from nearfar.simulation.capacity import NEVER_US
 from nearfar.simulation.dice import Purpose
 from nearfar.simulation.far_side import HEAD_BYTES, RESULT_BYTES
+from nearfar.simulation.link.capacity import NEVER_US
+from nearfar.simulation.link.packet_loss import SEGMENT_BYTES, packets_lost, repair_us
 from nearfar.simulation.outcome import FrameEnd, Outcome
-from nearfar.simulation.packet_loss import SEGMENT_BYTES, packets_lost, repair_us
 from nearfar.simulation.scenario import Scenario, World
 from pipelines.result import AnsweredBy
 

@@ -14,7 +14,7 @@ from edge.scheduling.rung import Rung
 from edge.scheduling.settings import SchedulerSettings, StreamSettings
 from nearfar.simulation.accuracies import Accuracies, constant_accuracies
 from nearfar.simulation.dice import Durations
-from nearfar.simulation.link_trace import LinkTrace
+from nearfar.simulation.link.trace import LinkTrace
 from nearfar.simulation.run import SLOWEST_WARM_UP
 from nearfar.simulation.scenario import Scenario
 from pipelines.errors import ConfigError, Problem

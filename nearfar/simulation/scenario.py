@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from edge.scheduling.key import Key
 from nearfar.simulation.accuracies import Accuracies
 from nearfar.simulation.dice import Dice, Durations, Purpose
-from nearfar.simulation.link_trace import LinkTrace
+from nearfar.simulation.link.trace import LinkTrace
 from protos.wire.session import Credit
 
 START_US = 1_000_000

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from edge.sinks.base import SinkThread
+from edge.sinks.delivery.postman import Postman
+from edge.sinks.delivery.queue import QueueSink
+from edge.sinks.delivery.spool import Spool
+from edge.sinks.delivery.spool_file import SpoolFile
 from edge.sinks.place import Place
-from edge.sinks.postman import Postman
-from edge.sinks.queue import QueueSink
-from edge.sinks.spool import Spool
-from edge.sinks.spool_file import SpoolFile
 from edge.sinks.webhook import WebhookCourier
 from pipelines import runtime
 from pipelines.result import Answer, Detections

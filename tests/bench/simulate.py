@@ -26,12 +26,12 @@ from nearfar.simulation.accuracies import Accuracies, read_accuracies
 from nearfar.simulation.comparison import BOUNDS
 from nearfar.simulation.comparison import run as run_policy
 from nearfar.simulation.dice import Durations
+from nearfar.simulation.link.traces import read_trace
 from nearfar.simulation.outcome import Outcome
 from nearfar.simulation.recipe import Setup, only
 from nearfar.simulation.run import settings_for
 from nearfar.simulation.scenario import Scenario
 from nearfar.simulation.summary import summarise
-from nearfar.simulation.traces import read_trace
 from tests.bench.report import Report, run
 from tests.bench.vtest_accuracies import SHARED, cache_file
 

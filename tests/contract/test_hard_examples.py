@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 import pytest
 
-from cloud.store.payload_folder import PayloadFolder
-from cloud.store.payloads import Payload, Payloads
+from cloud.store.payloads.folder import PayloadFolder
+from cloud.store.payloads.store import Payload, Payloads
 from cloud.store.records import RecordStore
 from nearfar.cli import main as command_line
 from pipelines.codecs.jpeg import JpegCodec

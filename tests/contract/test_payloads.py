@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cloud.store.offers import Offer
-from cloud.store.payload_folder import PayloadFolder, content_hash
-from cloud.store.payload_ref import PayloadRef
-from cloud.store.payloads import Payload, Payloads
+from cloud.store.payloads.folder import PayloadFolder, content_hash
+from cloud.store.payloads.offers import Offer
+from cloud.store.payloads.ref import PayloadRef
+from cloud.store.payloads.store import Payload, Payloads
 from cloud.store.records import RecordStore, open_store
 from cloud.store.retention import Retention
 from pipelines.errors import Rejected

@@ -7,9 +7,9 @@ from threading import Barrier, Event, Thread
 
 import pytest
 
-from cloud.store import contents, references
-from cloud.store.payload_folder import PayloadFolder, content_hash
-from cloud.store.payloads import Payload, Payloads
+from cloud.store.payloads import contents, references
+from cloud.store.payloads.folder import PayloadFolder, content_hash
+from cloud.store.payloads.store import Payload, Payloads
 from cloud.store.records import RecordStore, open_store
 from pipelines.frame import Encoding, FrameId
 from tests.support.stores import NewUrl

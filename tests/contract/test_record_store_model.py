@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from sqlalchemy.engine import Connection
 
-from cloud.store.payload_folder import PayloadFolder, content_hash
-from cloud.store.payloads import Payload, Payloads
+from cloud.store.payloads.folder import PayloadFolder, content_hash
+from cloud.store.payloads.store import Payload, Payloads
 from cloud.store.records import open_store
 from cloud.store.retention import Retention
 from pipelines.frame import Encoding, FrameId

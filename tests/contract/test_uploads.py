@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cloud.agents.session import WorkerSession
-from cloud.store.payload_folder import PayloadFolder
-from cloud.store.payloads import Payloads
+from cloud.store.payloads.folder import PayloadFolder
+from cloud.store.payloads.store import Payloads
 from pipelines.frame import Encoding, FrameId
 from pipelines.result import AnsweredBy, Priority, Record, Status
 from protos.wire.bulk import Ack, BulkBatch, Chunk, Have, HavePayload, Need

@@ -10,8 +10,8 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 import pytest
 
-from edge.sinks.courier import NotNowError
-from edge.sinks.parcel import packed
+from edge.sinks.delivery.courier import NotNowError
+from edge.sinks.delivery.parcel import packed
 from tests.support.answers import answer
 from tests.support.broker import Broker, Subscriber
 from tests.support.certificates import certificates
@@ -104,8 +104,8 @@ def test_an_agent_that_is_killed_is_offline_by_its_last_will(broker, tmp_path):
 def test_a_broker_that_is_killed_and_started_again_gets_everything_in_order(
     broker, mqtt_sink, durable, monkeypatch
 ):
-    monkeypatch.setattr("edge.sinks.postman.MOST_WAIT_US", 200_000)
-    monkeypatch.setattr("edge.sinks.postman.FIRST_WAIT_US", 50_000)
+    monkeypatch.setattr("edge.sinks.delivery.postman.MOST_WAIT_US", 200_000)
+    monkeypatch.setattr("edge.sinks.delivery.postman.FIRST_WAIT_US", 50_000)
     made = mqtt_sink(broker.url, durable=durable)
     with Subscriber(broker) as before:
         give(made, 1, 2, 3)
@@ -127,7 +127,7 @@ def test_a_broker_that_is_killed_and_started_again_gets_everything_in_order(
 def test_a_broker_that_freezes_costs_nothing_but_its_timeout_and_nothing_is_lost(
     broker, mqtt_sink, monkeypatch
 ):
-    monkeypatch.setattr("edge.sinks.postman.FIRST_WAIT_US", 50_000)
+    monkeypatch.setattr("edge.sinks.delivery.postman.FIRST_WAIT_US", 50_000)
     made = mqtt_sink(broker.url, timeout="300ms")
     with Subscriber(broker) as reader:
         give(made, 1)
@@ -276,7 +276,7 @@ def test_two_clients_with_one_id_are_told_so_and_do_not_throw_each_other_out_all
 def test_a_message_the_broker_hangs_up_at_is_given_up_and_those_behind_it_go_on(
     tmp_path, mqtt_sink, monkeypatch, durable
 ):
-    monkeypatch.setattr("edge.sinks.postman.FIRST_WAIT_US", 1_000)
+    monkeypatch.setattr("edge.sinks.delivery.postman.FIRST_WAIT_US", 1_000)
     with Broker(tmp_path, lines=("allow_anonymous true", "max_packet_size 3000")) as broker:
         with Subscriber(broker) as reader:
             made = mqtt_sink(broker.url, durable=durable)

@@ -3,8 +3,8 @@
 import paho.mqtt.client as mqtt
 import pytest
 
-from edge.sinks.courier import NotNowError
-from edge.sinks.parcel import packed
+from edge.sinks.delivery.courier import NotNowError
+from edge.sinks.delivery.parcel import packed
 from tests.support.answers import answer
 from tests.support.broker import Broker
 from tests.support.mqtt import courier

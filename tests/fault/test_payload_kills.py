@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from cloud.store.payload_folder import PayloadFolder, folder_of
-from cloud.store.payloads import Payloads
+from cloud.store.payloads.folder import PayloadFolder, folder_of
+from cloud.store.payloads.store import Payloads
 from cloud.store.records import open_store
 from pipelines.codecs.base import PictureLimits
 from pipelines.codecs.zstd import ZstdCodec

@@ -3,8 +3,8 @@
 import random
 from pathlib import Path
 
-from edge.sinks.spool import Spool
-from edge.sinks.spool_file import SpoolFile
+from edge.sinks.delivery.spool import Spool
+from edge.sinks.delivery.spool_file import SpoolFile
 from pipelines.runtime import monotonic_us
 from tests.support.killed_child import reports_until_killed
 
@@ -14,8 +14,8 @@ HOUR_US = 3_600_000_000
 CHILD = """
 import sys
 from pathlib import Path
-from edge.sinks.spool import Spool
-from edge.sinks.spool_file import SpoolFile
+from edge.sinks.delivery.spool import Spool
+from edge.sinks.delivery.spool_file import SpoolFile
 from pipelines.runtime import monotonic_us
 from tests.support.answers import answer
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cloud.listeners import grpc as grpc_listener
-from cloud.listeners import zmq_router
 from cloud.listeners.base import Listener
+from cloud.listeners.grpc import listener as grpc_listener
 from cloud.listeners.kinds import LISTENERS
+from cloud.listeners.zmq import router as zmq_router
 from cloud.service import Service
 from protos.wire.live import Result
 from protos.wire.session import Welcome

@@ -17,9 +17,9 @@ from sqlalchemy.exc import OperationalError
 from cloud.agents.session import WorkerSession
 from cloud.config import WorkerConfig
 from cloud.service import Service
-from cloud.store import preparation
-from cloud.store.database import DiskFullError
 from cloud.store.records import open_store
+from cloud.store.sql import preparation
+from cloud.store.sql.database import DiskFullError
 from cloud.worker import Worker
 from pipelines.codecs.jpeg import JpegCodec
 from protos.wire import records as wire_records
@@ -58,7 +58,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
         for engine, _ in made:
             engine.dispose()
 
-    monkeypatch.setattr("cloud.store.sqlite.create_engine", bounded)
+    monkeypatch.setattr("cloud.store.sql.sqlite.create_engine", bounded)
     return give
 
 

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from edge.sinks.spool import Spool
-from edge.sinks.spool_file import SpoolFile
+from edge.sinks.delivery.spool import Spool
+from edge.sinks.delivery.spool_file import SpoolFile
 from pipelines.errors import Retryable
 from tests.support.answers import answer
 

@@ -6,7 +6,7 @@ python -m tests.support.golden_simulations     # writes them down anew; look at 
 import json
 from pathlib import Path
 
-from nearfar.simulation.link_trace import LinkTrace
+from nearfar.simulation.link.trace import LinkTrace
 from pipelines.result import AnsweredBy
 from tests.support.simulated import POLICIES, S, link, run, scenario
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from cloud.listeners.grpc_servicer import add_lanes
+from cloud.listeners.grpc.servicer import add_lanes
 from cloud.listeners.streams import StreamListener
 from protos.wire.session import Lane
 from tests.support.workers import clock_us

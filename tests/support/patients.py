@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cloud.listeners.zmq import ZmqListener
+from cloud.listeners.zmq.listener import ZmqListener
 from edge.config.pipeline import PipelineConfig, load_pipeline
 from nearfar.doctor.examination import examine
 from nearfar.doctor.finding import Finding, Level

@@ -11,10 +11,10 @@ from typing import Any
 
 from cloud.keeping.uploads import Uploads
 from cloud.limits import ServiceLimits
-from cloud.store.part_folder import PartFolder
-from cloud.store.payload_folder import PayloadFolder
-from cloud.store.payload_writer import Arrival
-from cloud.store.payloads import Payload, Payloads
+from cloud.store.payloads.folder import PayloadFolder
+from cloud.store.payloads.part_folder import PartFolder
+from cloud.store.payloads.store import Payload, Payloads
+from cloud.store.payloads.writer import Arrival
 from cloud.store.records import RecordStore, open_store
 from edge.links.base import Sent
 from edge.outbox.file.sqlite import SqliteOutbox

@@ -3,9 +3,9 @@
 import threading
 
 from edge.backoff import Backoff
-from edge.sinks.postman import Postman
-from edge.sinks.queue import QueueSink
-from edge.sinks.spool import Spool
+from edge.sinks.delivery.postman import Postman
+from edge.sinks.delivery.queue import QueueSink
+from edge.sinks.delivery.spool import Spool
 from pipelines.runtime import monotonic_us
 from tests.support.answers import answer
 from tests.support.eventually import eventually

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from cloud.limits import ServiceLimits
-from cloud.listeners.grpc import GrpcListener
+from cloud.listeners.grpc.listener import GrpcListener
 from cloud.service import Service
 from cloud.simple_clients import SimpleClients
 from cloud.store.records import RecordStore

@@ -6,9 +6,9 @@ from edge.scheduling import policies
 from edge.scheduling.rung import Rung
 from edge.scheduling.settings import SchedulerSettings, StreamSettings
 from nearfar.simulation.accuracies import constant_accuracies
-from nearfar.simulation.capacity import Rates
 from nearfar.simulation.dice import Durations
-from nearfar.simulation.link_trace import Direction, LinkTrace
+from nearfar.simulation.link.capacity import Rates
+from nearfar.simulation.link.trace import Direction, LinkTrace
 from nearfar.simulation.outcome import Outcome
 from nearfar.simulation.run import settings_for, simulate
 from nearfar.simulation.scenario import Scenario

@@ -6,9 +6,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from edge.sinks.base import Sink
+from edge.sinks.delivery.queue import QueueSink
 from edge.sinks.kinds import SinkConfig
 from edge.sinks.place import Place
-from edge.sinks.queue import QueueSink
 from edge.sinks.threads import build_sink
 
 RUN = bytes(16)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from edge.sinks.spool import Spool
+from edge.sinks.delivery.spool import Spool
 from tests.support.answers import answer
 
 HOUR_US = 3_600_000_000

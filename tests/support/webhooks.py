@@ -2,8 +2,8 @@
 
 from contextlib import contextmanager
 
+from edge.sinks.delivery.parcel import packed
 from edge.sinks.kinds import SINKS
-from edge.sinks.parcel import packed
 from edge.sinks.place import Place
 from tests.support.answers import answer
 from tests.support.sinks import sink_config

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cloud.listeners.grpc import GrpcListener
+from cloud.listeners.grpc.listener import GrpcListener
 from edge.links.base import Link, LinkEvent
 from edge.links.kinds import LINKS
 from pipelines.runtime import monotonic_us

@@ -16,9 +16,9 @@ from typing import Any
 from edge.config.pipeline import load_pipeline
 from nearfar.simulation.accuracies import AccuraciesFile, scored
 from nearfar.simulation.comparison import run
+from nearfar.simulation.link.traces import read_trace
 from nearfar.simulation.recipe import Assumed, Setup, set_up
 from nearfar.simulation.summary import Summary, summarise
-from nearfar.simulation.traces import read_trace
 from tests.bench.scenarios.catalogue import BY_NAME
 from tests.bench.scenarios.clip_cache import ALL_RUNGS, ClipCache, path_of_cache
 from tests.bench.scenarios.recipe import ladder_of, pipeline_yaml

@@ -16,7 +16,7 @@ import grpc
 import psutil
 import pytest
 
-from cloud.listeners.grpc import GrpcListener
+from cloud.listeners.grpc.listener import GrpcListener
 from edge.links.base import Connected, Disconnected, Sent
 from nearfar.relay import Relay
 from pipelines.runtime import monotonic_us
@@ -146,7 +146,7 @@ def test_a_frozen_worker_keeps_its_connection_until_another_answers(tmp_path: An
     """F04, F05: SIGSTOP leaves TCP up; only what a worker says tells that it is there."""
     code = (
         "import sys, time\n"
-        "from cloud.listeners.grpc import GrpcListener\n"
+        "from cloud.listeners.grpc.listener import GrpcListener\n"
         "from tests.support.endpoints import ScriptedEndpoint\n"
         "made = GrpcListener(ScriptedEndpoint(), address='127.0.0.1:0', clock_us=lambda: time.monotonic_ns() // 1000)\n"
         "made.start(); print(made.address, flush=True); sys.stdin.read(); made.stop()\n"

@@ -9,7 +9,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]
 
-from cloud.listeners.grpc import GrpcListener
+from cloud.listeners.grpc.listener import GrpcListener
 from edge.links.base import Connected
 from protos.wire import envelope
 from protos.wire.session import Error, Hello, Lane, Ping, RejectReason, Welcome

@@ -14,8 +14,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (  # ty
     ProtoReflectionDescriptorDatabase,
 )
 
-from cloud.listeners import grpc_methods
-from cloud.listeners.grpc_reflection import MOST_ASKERS
+from cloud.listeners.grpc import methods as grpc_methods
+from cloud.listeners.grpc.reflection import MOST_ASKERS
 from cloud.listeners.kinds import REFLECTION
 from nearfar.cli import check, main
 from pipelines.errors import ConfigError

@@ -9,10 +9,10 @@ import psutil
 import pytest
 import zmq
 
-from cloud.listeners.zmq import ZmqListener
-from cloud.listeners.zmq_ends import LAST_WORDS_US, ZmqEnds
-from cloud.listeners.zmq_peer import ZmqPeer
-from cloud.listeners.zmq_router import has_message, new_router, take_message
+from cloud.listeners.zmq.ends import LAST_WORDS_US, ZmqEnds
+from cloud.listeners.zmq.listener import ZmqListener
+from cloud.listeners.zmq.peer import ZmqPeer
+from cloud.listeners.zmq.router import has_message, new_router, take_message
 from protos.wire.live import FrameBody
 from protos.wire.messages import ToWorker
 from protos.wire.multipart import Parts, pack_to_worker

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cloud.listeners.zmq import ZmqListener
+from cloud.listeners.zmq.listener import ZmqListener
 from edge.links.base import Connected, LinkEvent, Received, Sent
 from edge.links.zmq import ZmqLink
 from pipelines.runtime import monotonic_us

@@ -8,7 +8,7 @@ import psutil
 import pytest
 import zmq
 
-from cloud.listeners.zmq import ZmqListener
+from cloud.listeners.zmq.listener import ZmqListener
 from edge.links.base import Connected, Disconnected, Sent
 from pipelines.runtime import monotonic_us
 from protos.wire.session import Hello, Lane, Ping

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 import zmq
 
-from cloud.listeners.zmq_peer import ZmqPeer
-from cloud.listeners.zmq_replies import HELD_US, MOST_HELD, ZmqReplies
+from cloud.listeners.zmq.peer import ZmqPeer
+from cloud.listeners.zmq.replies import HELD_US, MOST_HELD, ZmqReplies
 from protos.wire.multipart import Parts
 from tests.support.eventually import eventually
 

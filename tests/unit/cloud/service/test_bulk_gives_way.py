@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from cloud.backlog.front import MOST_GIVING_WAY_S
-from cloud.store.payload_writer import PayloadWriter
+from cloud.store.payloads.writer import PayloadWriter
 from edge.outbox.sending.uplink import ACK_WITHIN_US
 from protos.wire.bulk import Ack
 from protos.wire.live import Result

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cloud.limits import ServiceLimits
-from cloud.listeners.grpc_infer import MOST_CALLS
+from cloud.listeners.grpc.infer import MOST_CALLS
 from cloud.store import pace
 from pipelines.codecs.zstd import ZstdCodec
 from pipelines.frame import FrameId

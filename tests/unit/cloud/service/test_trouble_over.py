@@ -9,8 +9,8 @@ import pytest
 from cloud.backlog.decoding import DecodePool
 from cloud.backlog.jobs import Failed, Job
 from cloud.keeping.bulk_intake import BulkIntake
-from cloud.store.payload_writer import PayloadWriter
-from cloud.store.payloads import Payload
+from cloud.store.payloads.store import Payload
+from cloud.store.payloads.writer import PayloadWriter
 from cloud.store.writer import Entry, StoreWriter
 from pipelines.codecs.base import PictureLimits
 from pipelines.frame import Encoding, FrameId

@@ -4,12 +4,12 @@ import pytest
 from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from cloud.store.contention import Contended, in_turn
+from cloud.store.sql.contention import Contended, in_turn
 from pipelines.errors import ConfigError, Retryable
 
 pytest.importorskip("psycopg")
 
-from cloud.store.postgres import PostgresDatabase
+from cloud.store.sql.postgres import PostgresDatabase
 
 
 class ServersError(Exception):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cloud.store.housekeeper import Housekeeper
-from cloud.store.payload_folder import PayloadFolder
-from cloud.store.payloads import Payload, Payloads
+from cloud.store.payloads.folder import PayloadFolder
+from cloud.store.payloads.store import Payload, Payloads
 from cloud.store.records import RecordStore, open_store
 from cloud.store.retention import Calendar, Pruned, Retention
 from pipelines.errors import ConfigError, Retryable

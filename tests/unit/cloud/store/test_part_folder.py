@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cloud.store.part_folder import PartFolder
-from cloud.store.payload_folder import content_hash
+from cloud.store.payloads.folder import content_hash
+from cloud.store.payloads.part_folder import PartFolder
 from pipelines.errors import Rejected, Retryable
 
 DATA = bytes(range(256)) * 4

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cloud.store.payload_folder import content_hash
+from cloud.store.payloads.folder import content_hash
 from edge.outbox.payload import PayloadEntry
 from pipelines.errors import Retryable
 from tests.support.outboxes import payload

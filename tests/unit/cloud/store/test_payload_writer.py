@@ -5,8 +5,8 @@ from threading import Event
 
 import pytest
 
-from cloud.store.payload_writer import Arrival, PayloadWriter
-from cloud.store.payloads import Payload
+from cloud.store.payloads.store import Payload
+from cloud.store.payloads.writer import Arrival, PayloadWriter
 from pipelines.errors import Rejected, Retryable
 from pipelines.frame import Encoding, FrameId
 from tests.support.eventually import eventually

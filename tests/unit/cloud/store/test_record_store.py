@@ -79,7 +79,7 @@ def test_a_number_too_large_for_the_store_is_rejected_and_not_retried(tmp_path: 
 
 def test_a_locked_database_is_worth_another_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "cloud.store.sqlite.create_engine",
+        "cloud.store.sql.sqlite.create_engine",
         lambda url, **_: sqlalchemy.create_engine(url, connect_args={"timeout": 0.0}),
     )
     with open_store(f"sqlite:///{tmp_path}/a.db") as store:
@@ -211,7 +211,7 @@ def test_a_stop_in_the_middle_of_dividing_a_batch_leaves_it_unacknowledged() -> 
 
 def test_no_free_connection_is_no_fault_of_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "cloud.store.sqlite.create_engine",
+        "cloud.store.sql.sqlite.create_engine",
         lambda url, **_: sqlalchemy.create_engine(url, pool_size=1, max_overflow=0, pool_timeout=0.01),
     )
     with open_store(f"sqlite:///{tmp_path}/a.db") as store:

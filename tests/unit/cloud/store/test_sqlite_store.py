@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cloud.store.payload_folder import SHARDS, PayloadFolder, content_hash
-from cloud.store.payload_writer import PayloadWriter
-from cloud.store.payloads import Payload, Payloads
+from cloud.store.payloads.folder import SHARDS, PayloadFolder, content_hash
+from cloud.store.payloads.store import Payload, Payloads
+from cloud.store.payloads.writer import PayloadWriter
 from cloud.store.query import Query
 from cloud.store.records import RecordStore, open_store
 from pipelines.errors import ConfigError, Retryable

@@ -8,8 +8,8 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from edge.sinks.courier import NeverError, NotNowError
-from edge.sinks.parcel import packed
+from edge.sinks.delivery.courier import NeverError, NotNowError
+from edge.sinks.delivery.parcel import packed
 from pipelines.frame import FrameId
 from pipelines.runtime import monotonic_us
 from tests.support.answers import answer

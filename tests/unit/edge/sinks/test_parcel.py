@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from edge.sinks.parcel import packed
+from edge.sinks.delivery.parcel import packed
 from edge.telemetry.frame_lines import answer_line
 from pipelines.frame import FrameId
 from tests.support.answers import answer

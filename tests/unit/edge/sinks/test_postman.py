@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from edge.sinks.courier import NeverError, NotNowError
-from edge.sinks.postman import MOST_ASKED_US
+from edge.sinks.delivery.courier import NeverError, NotNowError
+from edge.sinks.delivery.postman import MOST_ASKED_US
 from tests.support.eventually import eventually
 from tests.support.postmen import House, failing
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from edge.sinks.courier import NotNowError
-from edge.sinks.postman import WENT_AWAY
-from edge.sinks.suspicion import FIRST, NEXT
+from edge.sinks.delivery.courier import NotNowError
+from edge.sinks.delivery.postman import WENT_AWAY
+from edge.sinks.delivery.suspicion import FIRST, NEXT
 from tests.support.postmen import House, failing
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from edge.sinks.spool import Spool
-from edge.sinks.spool_file import SpoolFile
+from edge.sinks.delivery.spool import Spool
+from edge.sinks.delivery.spool_file import SpoolFile
 from tests.support.spools import Clock, deliver, put, seqs, sight, spool
 
 

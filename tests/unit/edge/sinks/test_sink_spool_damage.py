@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from edge.sinks.spool_file import SpoolFile
+from edge.sinks.delivery.spool_file import SpoolFile
 from pipelines.errors import ConfigError, Retryable
 from tests.support.spools import Clock, broken_behind, deliver, put, seqs, sight, spool
 

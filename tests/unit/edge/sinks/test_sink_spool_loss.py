@@ -9,10 +9,10 @@ import pytest
 
 from edge.outbox.stats import OutboxStats
 from edge.sinks.base import SinkThread
-from edge.sinks.postman import PostSight
-from edge.sinks.queue import QueueSink
-from edge.sinks.spool_count import SpoolCount
-from edge.sinks.spool_file import SpoolFile
+from edge.sinks.delivery.postman import PostSight
+from edge.sinks.delivery.queue import QueueSink
+from edge.sinks.delivery.spool_count import SpoolCount
+from edge.sinks.delivery.spool_file import SpoolFile
 from edge.telemetry.promises import broken_promises
 from tests.support.spools import Clock, broken_behind, deliver, put, seqs, sight, spool
 

@@ -1,8 +1,8 @@
 """How often a receiver must go away at one answer before it is put down to the answer, and how long that may take."""
 
 from edge.backoff import Backoff
-from edge.sinks.postman import FIRST_WAIT_US, MOST_WAIT_US
-from edge.sinks.suspicion import FIRST, IN_A_ROW, NEXT, WAIT_US, Suspicion
+from edge.sinks.delivery.postman import FIRST_WAIT_US, MOST_WAIT_US
+from edge.sinks.delivery.suspicion import FIRST, IN_A_ROW, NEXT, WAIT_US, Suspicion
 
 
 def attempts_until(made: Suspicion, number: int) -> int:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from edge.sinks.courier import NeverError, NotNowError
+from edge.sinks.delivery.courier import NeverError, NotNowError
 from edge.sinks.kinds import unencrypted
 from edge.sinks.webhook import retry_after_us
 from pipelines.errors import ConfigError

@@ -10,7 +10,7 @@ from functools import partial
 import psutil
 import pytest
 
-from edge.sinks.courier import NotNowError
+from edge.sinks.delivery.courier import NotNowError
 from tests.support.eventually import eventually
 from tests.support.receiver import Receiver
 from tests.support.rig import free_port

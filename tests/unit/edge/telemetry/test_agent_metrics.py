@@ -10,9 +10,9 @@ from edge.outbox.file.oldest import oldest_age_us
 from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.stats import OutboxStats
 from edge.outbox.store import Changes, Entry
-from edge.sinks.postman import PostSight
-from edge.sinks.queue import QueueSight
-from edge.sinks.spool import SpoolSight
+from edge.sinks.delivery.postman import PostSight
+from edge.sinks.delivery.queue import QueueSight
+from edge.sinks.delivery.spool import SpoolSight
 from edge.telemetry.counters import Counters
 from edge.telemetry.latency import BOUNDS_US, LatencyTally
 from edge.telemetry.metrics import AgentMetrics

@@ -3,7 +3,7 @@
 import pytest
 
 from nearfar.simulation.dice import Durations
-from nearfar.simulation.link_trace import LinkTrace
+from nearfar.simulation.link.trace import LinkTrace
 from nearfar.simulation.outcome import Outcome
 from tests.support.simulated import MS, S, link, run, scenario
 

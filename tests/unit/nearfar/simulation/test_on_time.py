@@ -4,7 +4,7 @@ import pytest
 
 from edge.scheduling.settings import StreamSettings
 from nearfar.simulation.dice import Durations
-from nearfar.simulation.link_trace import LinkTrace
+from nearfar.simulation.link.trace import LinkTrace
 from nearfar.simulation.outcome import Outcome
 from nearfar.simulation.run import settings_for
 from nearfar.simulation.scenario import Scenario

@@ -7,8 +7,8 @@ import pytest
 
 from nearfar.cli import main as command_line
 from nearfar.simulation.accuracies import read_accuracies
+from nearfar.simulation.link.traces import read_trace
 from nearfar.simulation.text_file import MOST_BYTES
-from nearfar.simulation.traces import read_trace
 from pipelines.errors import DataFileError
 
 RECIPE = str(Path(__file__).parents[4] / "pipelines" / "recipes" / "synthetic.yaml")

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from nearfar.simulation.clock import Clock
 from nearfar.simulation.dice import Dice, Durations, Purpose
-from nearfar.simulation.link_model import Connection, LinkModel
-from nearfar.simulation.link_trace import LinkTrace
-from nearfar.simulation.packet_loss import packets_lost, repair_us
+from nearfar.simulation.link.model import Connection, LinkModel
+from nearfar.simulation.link.packet_loss import packets_lost, repair_us
+from nearfar.simulation.link.trace import LinkTrace
 from nearfar.simulation.steps import Steps
 from tests.support.simulated import MS, S, link
 

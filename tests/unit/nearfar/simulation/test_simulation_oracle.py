@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearfar.simulation.accuracies import Accuracies, Scores
-from nearfar.simulation.capacity import Opportunities, Rates
 from nearfar.simulation.comparison import gap_closed
 from nearfar.simulation.dice import Durations
 from nearfar.simulation.far_side import HEAD_BYTES, RESULT_BYTES
-from nearfar.simulation.link_trace import Direction, LinkTrace
+from nearfar.simulation.link.capacity import Opportunities, Rates
+from nearfar.simulation.link.trace import Direction, LinkTrace
 from nearfar.simulation.oracle import Oracle
 from nearfar.simulation.scenario import Scenario, World
 from nearfar.simulation.steps import Steps

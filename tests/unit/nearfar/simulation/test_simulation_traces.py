@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearfar.simulation.capacity import NEVER_US, PACKET_BYTES, Opportunities, Rates
+from nearfar.simulation.link.capacity import NEVER_US, PACKET_BYTES, Opportunities, Rates
+from nearfar.simulation.link.traces import read_trace
 from nearfar.simulation.steps import Steps
-from nearfar.simulation.traces import read_trace
 from pipelines.errors import ConfigError
 
 MS = 1000

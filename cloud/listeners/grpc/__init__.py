@@ -1,0 +1,1 @@
+"""gRPC: one stream per lane, `Infer` for simple clients, health and reflection."""

@@ -1,0 +1,1 @@
+"""ZeroMQ: one port for the live and the bulk lane."""

@@ -1,0 +1,1 @@
+"""How a link behaves in virtual time: traces, queues, loss and TCP."""
