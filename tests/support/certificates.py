@@ -15,7 +15,10 @@ def certificates(folder: Path) -> tuple[Path, Path, Path]:
     def openssl(*words: object) -> None:
         subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=30)
 
-    openssl("req", "-x509", *new, "-keyout", ca_key, "-out", ca, "-subj", "/CN=test ca", "-days", 2)
+    openssl(
+        *("req", "-x509", *new, "-keyout", ca_key, "-out", ca, "-subj", "/CN=test ca", "-days", 2),
+        *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),  # without it Python 3.13 trusts no authority
+    )
     openssl("req", *new, "-keyout", key, "-out", request, "-subj", "/CN=localhost")
     openssl(
         *("x509", "-req", "-in", request, "-CA", ca, "-CAkey", ca_key, "-CAcreateserial"),
