@@ -5,11 +5,10 @@ made. Looking never loads the bytes: they are read in pieces.
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from edge.outbox.bounds import Tally
 from pipelines.frame import Encoding
 
 Key = tuple[bytes, str, int]
@@ -94,77 +93,3 @@ class Payloads(Protocol):
     def read_payload(self, number: int, *, offset_bytes: int, size_bytes: int) -> bytes | None:
         """A piece of one, shorter or empty at its end; None when it is no longer here."""
         ...
-
-
-class MemoryPayloads:
-    """The payload half of a `MemoryOutbox`: the same promises as the table's. `fail` makes the next calls raise what it
-    holds, as a full disk would."""
-
-    def __init__(self, tally: Tally) -> None:
-        self._tally = tally
-        self._payloads_kept: dict[Key, tuple[StoredPayload, bytes]] = {}
-        self.fail: Exception | None = None
-
-    def payloads(self, *, limit: int, exclude: Collection[int] = ()) -> Sequence[StoredPayload]:
-        self._check()
-        ordered = self._ordered(lambda s: (-s.shown.priority, s.born_us, s.number))
-        return [s for s in ordered if s.number not in exclude][:limit]
-
-    def read_payload(self, number: int, *, offset_bytes: int, size_bytes: int) -> bytes | None:
-        self._check()
-        for stored, data in self._payloads_kept.values():
-            if stored.number == number:
-                return data[offset_bytes : offset_bytes + size_bytes]
-        return None
-
-    def _check(self) -> None:
-        if self.fail is not None:
-            raise self.fail
-
-    def _put_payload(self, entry: PayloadEntry, uptime_us: int) -> None:
-        self._tally.add("payloads_committed")
-        if entry.shown.key in self._payloads_kept:
-            self._drop_payload(entry.shown.key, "payloads_acked")  # the newer one stands for both
-        stored = StoredPayload(
-            number=self._tally.next_number(),
-            shown=entry.shown,
-            born_us=uptime_us - entry.age_us,
-            size_bytes=len(entry.data),
-        )
-        self._payloads_kept[entry.shown.key] = (stored, entry.data)
-        self._tally.add("bytes", stored.bytes)
-        self._tally.add("payload_bytes", stored.bytes)
-
-    def _remove_payload(self, number: int, why: str) -> None:
-        for key, (stored, _) in self._payloads_kept.items():
-            if stored.number == number:
-                self._drop_payload(key, why)
-                return
-
-    def _remove_payload_of(self, key: Key, why: str) -> None:
-        if key in self._payloads_kept:
-            self._drop_payload(key, why)
-
-    def _evict_payloads_older_than(self, born_us: int) -> None:
-        for key, (stored, _) in list(self._payloads_kept.items()):
-            if stored.born_us < born_us:
-                self._drop_payload(key, "payloads_evicted_age")
-
-    def _evict_payloads(self, priorities: Sequence[int], wanted: Callable[[], bool]) -> None:
-        """The lowest priority first, the oldest of it first, while `wanted`."""
-        for stored in self._ordered(lambda s: (s.shown.priority, s.born_us, s.number)):
-            if stored.shown.priority in priorities and wanted():
-                self._drop_payload(stored.shown.key, "payloads_evicted_bytes")
-
-    def _make_room(self, size_bytes: int) -> None:
-        until_bytes = self._tally.get("payload_bytes") - size_bytes
-        self._evict_payloads((0, 1, 2), lambda: self._tally.get("payload_bytes") > until_bytes)
-
-    def _ordered(self, order: Callable[[StoredPayload], tuple[int, int, int]]) -> list[StoredPayload]:
-        return sorted((stored for stored, _ in self._payloads_kept.values()), key=order)
-
-    def _drop_payload(self, key: Key, why: str) -> None:
-        stored, _ = self._payloads_kept.pop(key)
-        self._tally.add("bytes", -stored.bytes)
-        self._tally.add("payload_bytes", -stored.bytes)
-        self._tally.add(why)

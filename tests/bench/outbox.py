@@ -25,13 +25,14 @@ from edge.outbox.file import record_inserts, schema
 from edge.outbox.file.sqlite import WAL_CHECKPOINT_BYTES, SqliteOutbox
 from edge.outbox.memory import Held
 from edge.outbox.sending.payload_uplink import Message
-from edge.outbox.store import Changes, MemoryOutbox, OutboxStore
+from edge.outbox.store import Changes, OutboxStore
 from edge.outbox.writer import OutboxWriter
 from pipelines import runtime
 from pipelines.frame import FrameId
 from pipelines.runtime import monotonic_us
 from protos.wire.bulk import Ack, BulkBatch
 from tests.bench.report import Report, run, summary_ms
+from tests.support.memory_outbox import MemoryOutbox
 from tests.support.outboxes import AGENT, LIMITS, RUN, record
 
 DURABILITIES: tuple[Literal["process", "power"], ...] = ("process", "power")

@@ -9,12 +9,13 @@ from edge.links.base import Sent
 from edge.outbox.keeper import Keeper
 from edge.outbox.payload import PayloadEntry, payload_entry
 from edge.outbox.sending.payload_uplink import Message
-from edge.outbox.store import Entry, MemoryOutbox, OutboxStore
+from edge.outbox.store import Entry, OutboxStore
 from pipelines.frame import Encoding, FrameId
 from pipelines.result import AnsweredBy, Detections, Priority, Record, Status
 from protos.wire import records as wire_records
 from protos.wire.bulk import Ack, BulkBatch, Have, RecordRange
 from protos.wire.session import Limits
+from tests.support.memory_outbox import MemoryOutbox
 
 AGENT = "gw-1"
 RUN = b"r" * 16

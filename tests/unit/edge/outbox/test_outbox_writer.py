@@ -9,13 +9,14 @@ import pytest
 
 from edge.links.base import Sent
 from edge.outbox.file.sqlite import SqliteOutbox
-from edge.outbox.store import Changes, MemoryOutbox, OutboxStore
+from edge.outbox.store import Changes, OutboxStore
 from edge.outbox.writer import OutboxWriter
 from pipelines.errors import ConfigError, Retryable
 from pipelines.frame import FrameId
 from pipelines.result import AnsweredBy, GapReason
 from protos.wire.bulk import BulkBatch, Have
 from tests.support.eventually import eventually
+from tests.support.memory_outbox import MemoryOutbox
 from tests.support.outboxes import AGENT, LIMITS, RUN, Cloud, live_ack, opened, record
 
 
