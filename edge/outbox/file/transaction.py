@@ -24,12 +24,12 @@ _ADD_GAP = "INSERT INTO gaps (number, run, stream, first, last, reason, detail, 
 _ANY_TOO_OLD = (
     "SELECT "
     + " OR ".join(
-        f"EXISTS (SELECT 1 FROM {table} WHERE priority = {priority} AND born_us < ?1)"
+        f"EXISTS (SELECT 1 FROM {table} WHERE priority = {priority} AND born_us < :cutoff_us)"
         for table in ("records", "payloads")
         for priority in PRIORITIES
     )
-    + " OR (SELECT born_us FROM gaps ORDER BY number LIMIT 1) < ?1"
-    + " OR EXISTS (SELECT 1 FROM refused WHERE born_us < ?1)"
+    + " OR (SELECT born_us FROM gaps ORDER BY number LIMIT 1) < :cutoff_us"
+    + " OR EXISTS (SELECT 1 FROM refused WHERE born_us < :cutoff_us)"
 )
 
 
@@ -227,7 +227,7 @@ class Transaction:
 
     def _evict_by_age(self) -> None:
         cutoff_us = self.uptime_us - self.bounds.max_age_us
-        if not self.db.execute(_ANY_TOO_OLD, (cutoff_us,)).fetchone()[0]:
+        if not self.db.execute(_ANY_TOO_OLD, {"cutoff_us": cutoff_us}).fetchone()[0]:
             return
         old_gaps = self.db.execute("SELECT number FROM gaps WHERE born_us < ?", (cutoff_us,)).fetchall()
         self.tally.add("gaps_dropped", self._remove_gaps(n for (n,) in old_gaps))
