@@ -22,7 +22,6 @@ from edge.config.pipeline import PipelineConfig
 from edge.far.labels import FarLabels
 from edge.links.base import Link
 from edge.outbox.file.oldest import oldest_age_us
-from edge.outbox.stats import OutboxStats
 from edge.precedence import Precedence
 from edge.telemetry import readiness
 from edge.telemetry.facts import facts_of
@@ -62,7 +61,6 @@ class Agent:
         self._ahead: list[str] = []  # threads that run before other programs
         self._stage = "it is starting"
         self._started_unix_us = time.time_ns() // 1000
-        self._outbox_before = OutboxStats()
         parts = assemble(
             config,
             run_dir=run_dir,
@@ -94,7 +92,6 @@ class Agent:
         called just before the first frame is read."""
         self._outbox.start()
         self._outbox.reserve_now(port.name for port in self._streams.ports)
-        self._outbox_before = self._outbox.stats()
         if self._archive is not None:
             self._archive.start()
         for sink in self._sinks:
@@ -233,8 +230,8 @@ class Agent:
             "streams": streams_summary(self._streams.states(), now_us=monotonic_us()),
             # The outbox counts over its whole life: what had happened to it before this run.
             "outbox_before": {
-                "evicted": sum(self._outbox_before.evicted.values()),
-                "set_aside": self._outbox_before.set_aside,
+                "evicted": sum(self._outbox.at_start.evicted.values()),
+                "set_aside": self._outbox.at_start.set_aside,
             },
             "archive": None if self._archive is None else self._archive.counts._asdict(),
             "source_errors": self._streams.errors,

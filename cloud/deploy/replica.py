@@ -15,7 +15,7 @@ from cloud.config import AUTO, load_worker
 from cloud.deploy.busyness import Busyness
 from cloud.deploy.scaling import BUSY
 from cloud.deploy.serve_options import cores_of
-from cloud.listeners.streams import StreamListener
+from cloud.listeners.grpc.streams import StreamListener
 from cloud.service import Service
 from cloud.worker import Worker
 from pipelines.errors import Fatal

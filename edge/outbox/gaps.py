@@ -4,6 +4,7 @@ Seqs are added one by one per (stream, reason, detail) and taken as ranges about
 gate that drops every other frame for a day costs little. A seq that is added twice counts once.
 """
 
+from edge.outbox.ranges import Ranges
 from pipelines.result import Gap, GapReason
 
 Kind = tuple[str, GapReason, str]
@@ -14,27 +15,22 @@ class GapRanges:
     """Ranges not yet written down; `since_us` is when the oldest of them began, None when there is none."""
 
     def __init__(self) -> None:
-        self._ranges: dict[Kind, list[tuple[int, int]]] = {}
+        self._ranges: Ranges[Kind] = Ranges()
         self.since_us: int | None = None
 
     def __len__(self) -> int:
-        return sum(len(ranges) for ranges in self._ranges.values())
+        return len(self._ranges)
 
     def add(self, *, stream: str, seq: int, reason: GapReason, detail: str, now_us: int) -> None:
-        ranges = self._ranges.setdefault((stream, reason, detail), [])
         if self.since_us is None:
             self.since_us = now_us
-        if ranges and ranges[-1][0] <= seq <= ranges[-1][1] + 1:
-            ranges[-1] = (ranges[-1][0], max(seq, ranges[-1][1]))
-        else:
-            ranges.append((seq, seq))
+        self._ranges.add((stream, reason, detail), seq)
 
     def peek(self, run: bytes) -> list[Gap]:
         """Every range as a Gap of `run`, sorted and without overlaps."""
         return [
             Gap(run=run, stream=stream, first=first, last=last, reason=reason, detail=detail)
-            for (stream, reason, detail), ranges in sorted(self._ranges.items())
-            for first, last in _merged(ranges)
+            for (stream, reason, detail), first, last in sorted(self._ranges)
         ]
 
     def clear(self) -> None:
@@ -59,13 +55,3 @@ def unreadable_gap(key: Key) -> Gap:
 def refused_gap(key: Key) -> Gap:
     """A record that a worker can read nothing of."""
     return evicted_gap(key, "refused by the worker")
-
-
-def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for first, last in sorted(ranges):
-        if merged and first <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
-        else:
-            merged.append((first, last))
-    return merged

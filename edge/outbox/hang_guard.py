@@ -5,58 +5,116 @@ by other threads.
 """
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 
+from edge.outbox.meanwhile import Listener, Meanwhile
 from edge.outbox.stats import OutboxStats
 from pipelines.frame import FrameId
+from pipelines.result import GapReason
 
 HANGS_AFTER_US = 2_000_000
+MOST_PAYLOAD_BYTES = 32 << 20
 
 
 class HangGuard:
-    """Times are µs of the monotonic clock. Records enter from any thread and leave on the writer's."""
+    """Of the writer of `run`; times are µs of the monotonic clock. Records and payloads enter from any thread and leave
+    on the writer's."""
 
-    def __init__(self, *, most: int) -> None:
-        self._most = most
+    def __init__(
+        self, *, run: bytes, most_records: int, most_payload_bytes: int = MOST_PAYLOAD_BYTES
+    ) -> None:
+        self._run = run
+        self._most_records = most_records
+        self._most_payload_bytes = most_payload_bytes
         self._lock = threading.Lock()
         self._waiting = 0
-        self._lost: list[FrameId] = []
+        self._in_hand = 0  # records of the turn that is on, in no published number yet
+        self._payload_bytes = 0
+        self._lost = self._payloads_lost = 0
+        self._meanwhile = Meanwhile()
         self._begun_us: int | None = None
+        self._refused = ""
 
-    def enters(self, frame: FrameId) -> bool:
-        """Whether there is room for one more record; if not, its frame is kept in mind to be explained."""
+    def record_enters(self, frame: FrameId, now_us: int) -> bool:
+        """Whether there is room for one more record; one that has none is counted, and explained once that is possible."""
         with self._lock:
-            if self._waiting >= self._most:
-                self._lost.append(frame)
-                return False
-            self._waiting += 1
-            return True
+            if self._waiting < self._most_records and not self._refused:
+                self._waiting += 1
+                return True
+            self._lost += 1
+            if frame.run == self._run:
+                words = "memory"
+                self._meanwhile.gap(
+                    stream=frame.stream, seq=frame.seq, reason=GapReason.EVICTED, detail=words, now_us=now_us
+                )
+            return False
 
-    def leaves(self) -> None:
+    def record_leaves(self) -> None:
         with self._lock:
             self._waiting -= 1
+            self._in_hand += 1
 
-    def begins(self, now_us: int) -> list[FrameId]:
-        """The writer has things to do; the frames whose records found no room since."""
+    def payload_enters(self, size_bytes: int) -> bool:
+        """As for a record; the first has room whatever its size."""
+        with self._lock:
+            fits = not self._payload_bytes or self._payload_bytes + size_bytes <= self._most_payload_bytes
+            if fits and not self._refused:
+                self._payload_bytes += size_bytes
+                return True
+            self._payloads_lost += 1
+            return False
+
+    def payload_leaves(self, size_bytes: int) -> None:
+        with self._lock:
+            self._payload_bytes -= size_bytes
+
+    def aside(self, tell: Callable[[Listener, int], None], now_us: int) -> bool:
+        """Whether the writer hangs: then this was told to a memory that does not grow with it."""
+        with self._lock:
+            if not self._hangs(now_us):
+                return False
+            tell(self._meanwhile, now_us)
+            return True
+
+    def hangs(self, now_us: int) -> bool:
+        with self._lock:
+            return self._hangs(now_us)
+
+    def begins(self, now_us: int) -> Meanwhile:
+        """The writer has things to do; and what was said of frames while it could not hear."""
         with self._lock:
             self._begun_us = now_us
-            lost, self._lost = self._lost, []
-            return lost
+            said, self._meanwhile = self._meanwhile, Meanwhile()
+            return said
 
     def ends(self) -> None:
-        """The writer waits for something to do."""
+        """The writer has published its numbers and waits for something to do."""
         with self._lock:
             self._begun_us = None
+            self._in_hand = 0
+
+    def refused(self, words: str) -> None:
+        """There will be no writer: what waits is lost with the process, and stays counted."""
+        with self._lock:
+            self._refused = words
 
     def seen(self, stats: OutboxStats, now_us: int) -> OutboxStats:
         """`stats` as of the writer's last turn, with what is known of the one that does not end."""
         with self._lock:
-            if self._begun_us is None or now_us - self._begun_us < HANGS_AFTER_US:
+            if self._lost or self._payloads_lost:
+                lost, payloads_lost = stats.lost + self._lost, stats.payloads_lost + self._payloads_lost
+                stats = replace(stats, lost=lost, payloads_lost=payloads_lost)
+            if not self._hangs(now_us):
                 return stats
+            busy_s = (now_us - (self._begun_us or 0)) // 1_000_000
             return replace(
                 stats,
                 writes=False,
-                last_error=f"the disk has not answered for {(now_us - self._begun_us) // 1_000_000} s",
-                uncommitted=stats.uncommitted + self._waiting,
-                lost=stats.lost + len(self._lost),
+                last_error=self._refused or f"the outbox has been busy with its disk for {busy_s} s",
+                uncommitted=stats.uncommitted + self._waiting + self._in_hand,
             )
+
+    def _hangs(self, now_us: int) -> bool:
+        begun_us = self._begun_us
+        return bool(self._refused) or (begun_us is not None and now_us - begun_us >= HANGS_AFTER_US)

@@ -107,14 +107,6 @@ class Keeper:
     def gap(self, *, stream: str, seq: int, reason: GapReason, detail: str, now_us: int) -> None:
         self._ranges.add(stream=stream, seq=seq, reason=reason, detail=detail, now_us=now_us)
 
-    def lose(self, frame: FrameId, now_us: int) -> None:
-        """Neither disk nor memory has room for the record of this frame."""
-        self._lost += 1
-        if frame.run == self._run:
-            self.gap(
-                stream=frame.stream, seq=frame.seq, reason=GapReason.EVICTED, detail="memory", now_us=now_us
-            )
-
     def acked_live(self, ack: Ack, now_us: int) -> None:
         """The worker's store has these far results. Answers given near are not meant: they go up themselves."""
         for run, stream, seq in self._pools.far_acked(ack.records, now_us):
@@ -256,7 +248,10 @@ class Keeper:
     def _drop_excess(self, now_us: int) -> None:
         """What memory cannot hold while the store fails is lost, and said so."""
         for held in self._held.pop_excess(self._max_memory_records):
-            self.lose(held.record.id, now_us)
+            self._lost += 1
+            run, stream, seq = key_of(held.record)
+            if run == self._run:
+                self.gap(stream=stream, seq=seq, reason=GapReason.EVICTED, detail="memory", now_us=now_us)
 
     def _sync(self, now_us: int) -> None:
         if self._unsynced_us is None or now_us - self._unsynced_us < SYNC_WITHIN_US:

@@ -16,7 +16,7 @@ from edge.outbox.payload import PayloadEntry
 from edge.outbox.sending.payload_uplink import Message
 from edge.outbox.stats import OutboxStats
 from edge.outbox.store import OutboxStore
-from edge.outbox.writer_inbox import WriterInbox
+from edge.outbox.writer_inbox import Event, WriterInbox
 from pipelines.errors import NearfarError
 from pipelines.frame import FrameId
 from pipelines.result import GapReason, Record
@@ -25,15 +25,9 @@ from protos.wire.session import Error, Limits
 
 log = logging.getLogger(__name__)
 
-Event = Callable[[Keeper, int], None]
-
 FINISH_AGAIN_S = 0.05
 OPEN_WITHIN_S = 10.0
 """A gateway whose disk hangs longer than this as it starts answers all the same."""
-
-
-def _nothing(_keeper: Keeper, _now_us: int) -> None:
-    """Only wakes the writer."""
 
 
 class OutboxWriter:
@@ -52,7 +46,7 @@ class OutboxWriter:
         overdue: Callable[[], None] = lambda: None,
         grace_us: int = 1_000_000,
         max_memory_records: int = 4096,
-        open_within_s: float = OPEN_WITHIN_S,
+        open_within_s: float | None = OPEN_WITHIN_S,
     ) -> None:
         self._store = store
         self._clock_us = clock_us
@@ -68,11 +62,13 @@ class OutboxWriter:
             grace_us=grace_us,
             max_memory_records=max_memory_records,
         )
-        self._inbox: WriterInbox[Event] = WriterInbox(_nothing)
         self._lock = threading.Lock()
         self._handled = 0  # written by the thread, together with _stats
         self._stats = OutboxStats()
-        self._guard = HangGuard(most=max_memory_records)
+        self.at_start = OutboxStats()
+        """What the store held before this run, once it is open."""
+        self._guard = HangGuard(run=run, most_records=max_memory_records)
+        self._inbox = WriterInbox(self._guard, clock_us)
         self._give_up_us: int | None = None
         self._ended_well = False
         self._opened = threading.Event()
@@ -83,14 +79,18 @@ class OutboxWriter:
     # -- life ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Open the store on the writer's thread; ConfigError if a newer version wrote it. A disk that hangs is not waited
-        for: what comes meanwhile waits in memory."""
+        """Open the store on the writer's thread; ConfigError if a newer version wrote it. A disk that hangs is waited for
+        `open_within_s` (None: for ever): what comes from then on waits in memory."""
         self._guard.begins(self._clock_us())
         self._thread.start()
         if not self._opened.wait(self._open_within_s):
-            self._unheard = True
-            log.error("the disk of the outbox does not answer; answers go on, their records wait in memory")
-        elif self._refusal is not None:
+            self._unheard = True  # before the last look: one of the two threads tells of a refusal
+            if not self._opened.is_set():
+                log.error(
+                    "the outbox is still busy with its disk; answers go on, their records wait in memory"
+                )
+                return
+        if self._refusal is not None:
             self._thread.join()
             raise self._refusal
 
@@ -121,8 +121,16 @@ class OutboxWriter:
         """As of the writer's last turn; of one that hangs, what is known."""
         return self._guard.seen(self._stats, self._clock_us())
 
+    @property
+    def waiting(self) -> int:
+        """Events in the inbox that the writer has not handled."""
+        with self._lock:
+            return self._inbox.posted - self._handled
+
     def empty(self) -> bool:
         """Whether nothing is left that the cloud must learn, counting what is still in the inbox."""
+        if self._guard.hangs(self._clock_us()):
+            return False
         with self._lock:
             return self._inbox.posted == self._handled and self._stats.empty
 
@@ -131,17 +139,17 @@ class OutboxWriter:
     def append(self, record: Record) -> None:
         """An answer given near, tracked or missed: commit it, then `on_committed(record.id)`."""
         came_us = self._clock_us()
-        self._post_record(record, lambda keeper, _: keeper.append(record, came_us))
+        self._inbox.record(record.id, lambda keeper, _: keeper.append(record, came_us))
 
     def far_answered(self, record: Record) -> None:
         """An answer given far: kept in memory until the worker has it, in the store if it does not say so."""
         came_us = self._clock_us()
-        self._post_record(record, lambda keeper, _: keeper.far_answered(record, came_us))
+        self._inbox.record(record.id, lambda keeper, _: keeper.far_answered(record, came_us))
 
     def keep_payload(self, entry: PayloadEntry) -> None:
         """A picture to keep and to send when nothing else is to go."""
         came_us = self._clock_us()
-        self._inbox.post(lambda keeper, _: keeper.payloads.put(entry, came_us))
+        self._inbox.payload(entry.bytes, lambda keeper, _: keeper.payloads.put(entry, came_us))
 
     def late_far(self, frame_id: FrameId) -> None:
         """A far result came after another answer was given; flags the record if it has not gone up."""
@@ -149,19 +157,17 @@ class OutboxWriter:
 
     def gap(self, *, stream: str, seq: int, reason: GapReason, detail: str = "") -> None:
         """A frame of this run that gets no record."""
-        self._inbox.post(
-            lambda keeper, now_us: keeper.gap(
-                stream=stream, seq=seq, reason=reason, detail=detail, now_us=now_us
-            )
+        self._inbox.word(
+            lambda to, now_us: to.gap(stream=stream, seq=seq, reason=reason, detail=detail, now_us=now_us)
         )
 
     def captured(self, stream: str, seq: int) -> None:
         """`seq` was given to a frame; reserves ahead. Call it for every frame, from any thread."""
-        self._inbox.post(lambda keeper, _: keeper.captured(stream, seq), hurry=False)
+        self._inbox.word(lambda to, _: to.captured(stream, seq), hurry=False)
 
     def settled(self, stream: str, seq: int) -> None:
         """The frame is answered and released."""
-        self._inbox.post(lambda keeper, _: keeper.settled(stream, seq), hurry=False)
+        self._inbox.word(lambda to, _: to.settled(stream, seq), hurry=False)
 
     def acked_live(self, ack: Ack) -> None:
         """An Ack of the live lane: far results the worker's store has."""
@@ -191,7 +197,7 @@ class OutboxWriter:
 
     def live_sent(self, sent_us: int) -> None:
         """A frame left on the link that carries the backfill: chunks keep out of the way of the next."""
-        self._inbox.post(lambda keeper, _: keeper.backfill.pacing.live_sent(sent_us), hurry=False)
+        self._inbox.pace(lambda keeper, _: keeper.backfill.pacing.live_sent(sent_us))
 
     def observe_live(
         self,
@@ -217,7 +223,7 @@ class OutboxWriter:
             )
             keeper.backfill.pacing.observe_far(offloaded=offloaded, far=far, now_us=now_us)
 
-        self._inbox.post(observe, hurry=False)
+        self._inbox.pace(observe)
 
     def flush(self) -> None:
         """Let gaps and outcomes go up now instead of waiting for company: the clip has ended."""
@@ -225,36 +231,26 @@ class OutboxWriter:
 
     # -- the thread ---------------------------------------------------------------------------------------
 
-    def _post_record(self, record: Record, event: Event) -> None:
-        """Behind a disk that hangs only so many wait; what is lost is explained when it answers again."""
-
-        def kept(keeper: Keeper, now_us: int) -> None:
-            self._guard.leaves()
-            event(keeper, now_us)
-
-        if self._guard.enters(record.id):
-            self._inbox.post(kept)
-
     def _run(self) -> None:
         try:
             self._keeper.open(self._clock_us())
         except NearfarError as error:
             self._refusal = error
-            self._stats = OutboxStats(writes=False, last_error=str(error))
-            self._guard.ends()
+            self._guard.refused(str(error))
             self._opened.set()
             if self._unheard:
                 log.error("%s", error)  # noqa: TRY400 - words for a person, whom `start` did not wait to tell
             return
         due_us = self._turn()
+        self._publish(0)
+        self.at_start = self._stats
         self._opened.set()
         stopping = False
         while not stopping:
             self._guard.ends()
             events, stopping = self._inbox.take(max(0, due_us - self._clock_us()) / 1e6)
-            for frame in self._guard.begins(self._clock_us()):
-                self._keeper.lose(frame, self._clock_us())
-            for event in events:
+            said = self._guard.begins(self._clock_us())
+            for event in [*events, said.tell]:
                 self._handle(event)
             if not stopping:
                 due_us = self._turn()

@@ -1,56 +1,96 @@
-"""What the writer's thread is told and has not heard yet: what hurries wakes it, the rest comes along."""
+"""What the writer's thread is told and has not heard yet: what hurries wakes it, the rest comes along.
+
+Behind a disk that hangs it stays bounded: records by their number, payloads by their bytes, words about frames as
+ranges, and what was said about the pace of the moment not at all.
+"""
 
 import queue
 import threading
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Generic, TypeVar
 
-T = TypeVar("T")
+from edge.outbox.hang_guard import HangGuard
+from edge.outbox.keeper import Keeper
+from edge.outbox.meanwhile import Listener
+from pipelines.frame import FrameId
+
+Event = Callable[[Keeper, int], None]
 
 PATIENT_AT_MOST = 32
 
 
-class WriterInbox(Generic[T]):
-    """Items enter from any thread, in order; one thread takes. `nothing` is an item that only wakes."""
+def _nothing(_keeper: Keeper, _now_us: int) -> None:
+    """Only wakes the writer."""
 
-    def __init__(self, nothing: T) -> None:
-        self._nothing = nothing
-        self._items: queue.SimpleQueue[T | None] = queue.SimpleQueue()
+
+class WriterInbox:
+    """Events enter from any thread, in order; one thread takes."""
+
+    def __init__(self, guard: HangGuard, clock_us: Callable[[], int]) -> None:
+        self._guard = guard
+        self._clock_us = clock_us
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._patient: list[T] = []
+        self._patient: list[Event] = []
         self._posted = 0
 
     @property
     def posted(self) -> int:
-        """How many items there were so far, those that only wake among them."""
+        """How many events there were so far, those that only wake among them."""
         with self._lock:
             return self._posted
 
-    def post(self, item: T, *, hurry: bool = True) -> None:
+    def post(self, event: Event, *, hurry: bool = True) -> None:
         """What is in no hurry waits for company: a wake-up per frame and word would cost every other thread."""
         with self._lock:
             self._posted += 1
             if not hurry:
-                self._patient.append(item)
+                self._patient.append(event)
                 if len(self._patient) < PATIENT_AT_MOST:
                     return
                 self._posted += 1
-                item = self._nothing
-        self._items.put(item)
+                event = _nothing
+        self._events.put(event)
+
+    def record(self, frame: FrameId, event: Event) -> None:
+        def heard(keeper: Keeper, now_us: int) -> None:
+            self._guard.record_leaves()
+            event(keeper, now_us)
+
+        if self._guard.record_enters(frame, self._clock_us()):
+            self.post(heard)
+
+    def payload(self, size_bytes: int, event: Event) -> None:
+        def heard(keeper: Keeper, now_us: int) -> None:
+            self._guard.payload_leaves(size_bytes)
+            event(keeper, now_us)
+
+        if self._guard.payload_enters(size_bytes):
+            self.post(heard)
+
+    def word(self, tell: Callable[[Listener, int], None], *, hurry: bool = True) -> None:
+        """About one frame: a disk that hangs for hours would leave millions of them."""
+        if not self._guard.aside(tell, self._clock_us()):
+            self.post(tell, hurry=hurry)
+
+    def pace(self, event: Event) -> None:
+        """How the live lane does at this moment: of no use later."""
+        if not self._guard.hangs(self._clock_us()):
+            self.post(event, hurry=False)
 
     def end(self) -> None:
         """The last thing to hear."""
-        self._items.put(None)
+        self._events.put(None)
 
-    def take(self, timeout_s: float) -> tuple[list[T], bool]:
+    def take(self, timeout_s: float) -> tuple[list[Event], bool]:
         """What to handle now, and whether the end was asked for. The patient come last, taken before the queue is
         emptied: whatever was said before them is then in the queue and handled before them."""
-        items: list[T | None] = []
+        events: list[Event | None] = []
         with suppress(queue.Empty):
-            items.append(self._items.get(timeout=timeout_s))
+            events.append(self._events.get(timeout=timeout_s))
         with self._lock:
             patient, self._patient = self._patient, []
         with suppress(queue.Empty):
-            while not items or items[-1] is not None:
-                items.append(self._items.get_nowait())
-        return [item for item in items if item is not None] + patient, None in items
+            while not events or events[-1] is not None:
+                events.append(self._events.get_nowait())
+        return [event for event in events if event is not None] + patient, None in events

@@ -42,6 +42,7 @@ class Drain:
             clock_us=monotonic_us,
             on_committed=lambda _: None,  # nobody waits for a commit
             send=self._send,
+            open_within_s=None,  # a person waits, and nothing else can be done meanwhile
         )
         self._connected = False
         self._why = ""

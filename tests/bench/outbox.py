@@ -24,6 +24,7 @@ from edge.links.base import Sent
 from edge.outbox.file import record_inserts, schema
 from edge.outbox.file.sqlite import WAL_CHECKPOINT_BYTES, SqliteOutbox
 from edge.outbox.memory import Held
+from edge.outbox.memory_outbox import MemoryOutbox
 from edge.outbox.sending.payload_uplink import Message
 from edge.outbox.store import Changes, OutboxStore
 from edge.outbox.writer import OutboxWriter
@@ -32,7 +33,6 @@ from pipelines.frame import FrameId
 from pipelines.runtime import monotonic_us
 from protos.wire.bulk import Ack, BulkBatch
 from tests.bench.report import Report, run, summary_ms
-from tests.support.memory_outbox import MemoryOutbox
 from tests.support.outboxes import AGENT, LIMITS, RUN, record
 
 DURABILITIES: tuple[Literal["process", "power"], ...] = ("process", "power")

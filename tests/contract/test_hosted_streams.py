@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cloud.listeners.streams import StreamListener
+from cloud.listeners.grpc.streams import StreamListener
 from cloud.service import Service
 from protos.wire.bulk import Ack
 from protos.wire.live import Result
@@ -135,7 +135,9 @@ def test_what_was_queued_is_handed_over_before_a_listener_stops() -> None:
 
 
 def test_a_fault_nobody_foresaw_costs_its_stream_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL, "cloud.listeners.streams")  # a kept traceback keeps the server alive
+    caplog.set_level(
+        logging.CRITICAL, "cloud.listeners.grpc.streams"
+    )  # a kept traceback keeps the server alive
 
     with hosted(BreaksOnce()) as (address, listener):
         with agent(address) as unlucky:

@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from edge.outbox.bounds import RECORD_BYTES, Bounds, Ledger
 from edge.outbox.file.sqlite import SqliteOutbox
+from edge.outbox.memory_outbox import MemoryOutbox
 from edge.outbox.store import Changes, Key, OutboxStore
 from pipelines.result import GapReason
-from tests.support.memory_outbox import MemoryOutbox
 from tests.support.outboxes import SECOND, entry, payload
 from tests.support.storages import KilledError, KillingStorage, copy_as_it_lies
 

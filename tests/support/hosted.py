@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from cloud.listeners.grpc.servicer import add_lanes
-from cloud.listeners.streams import StreamListener
+from cloud.listeners.grpc.streams import StreamListener
 from protos.wire.session import Lane
 from tests.support.workers import clock_us
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from edge.outbox.bounds import Bounds
 from edge.outbox.file.sqlite import SqliteOutbox
+from edge.outbox.memory_outbox import MemoryOutbox
 from edge.outbox.store import OutboxStore
-from tests.support.memory_outbox import MemoryOutbox
 from tests.support.outboxes import SECOND
 
 HOUR = 3600 * SECOND

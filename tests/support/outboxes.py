@@ -7,6 +7,7 @@ import numpy as np
 
 from edge.links.base import Sent
 from edge.outbox.keeper import Keeper
+from edge.outbox.memory_outbox import MemoryOutbox
 from edge.outbox.payload import PayloadEntry, payload_entry
 from edge.outbox.sending.payload_uplink import Message
 from edge.outbox.store import Entry, OutboxStore
@@ -15,7 +16,6 @@ from pipelines.result import AnsweredBy, Detections, Priority, Record, Status
 from protos.wire import records as wire_records
 from protos.wire.bulk import Ack, BulkBatch, Have, RecordRange
 from protos.wire.session import Limits
-from tests.support.memory_outbox import MemoryOutbox
 
 AGENT = "gw-1"
 RUN = b"r" * 16

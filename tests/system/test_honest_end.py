@@ -8,9 +8,9 @@ import pytest
 
 from edge.agent import Agent
 from edge.config.pipeline import load_pipeline
+from edge.outbox.memory_outbox import MemoryOutbox
 from pipelines.errors import Retryable
 from tests.support.eventually import eventually
-from tests.support.memory_outbox import MemoryOutbox
 
 PIPELINE = """\
 version: 1

@@ -27,7 +27,7 @@ HOMES = {
     "ray": ("cloud/deploy/",),
     "onnxruntime": ("pipelines/detectors/onnx.py",),
     "sqlalchemy": ("cloud/store/",),
-    "psycopg": (),  # SQLAlchemy loads it for cloud/store/postgres
+    "psycopg": (),  # SQLAlchemy loads it for cloud/store/sql/postgres
     "click": ("nearfar/cli/",),
     "pickle": (),
     "marshal": (),

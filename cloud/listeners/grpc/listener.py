@@ -22,10 +22,10 @@ from cloud.listeners.base import STOP_WITHIN_S, ServedEndpoint
 from cloud.listeners.crew import Crew
 from cloud.listeners.grpc.calls import Calls, Unknown
 from cloud.listeners.grpc.health import MOST_CHECKS, HealthCalls
+from cloud.listeners.grpc.hearing import hear
 from cloud.listeners.grpc.infer import MOST_CALLS
 from cloud.listeners.grpc.methods import SimpleMethods
 from cloud.listeners.grpc.peer import GrpcPeer, Transmit
-from cloud.listeners.hearing import hear
 from cloud.simple_clients import SimpleClients
 from cloud.threads import dead, left_after
 from protos.endpoint import Session

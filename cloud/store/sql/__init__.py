@@ -1,1 +1,1 @@
-"""What the record store says to a database, and what SQLite and PostgreSQL make of it."""
+"""Databases of the record store: its tables, the statements that write, and what differs between SQLite and PostgreSQL."""

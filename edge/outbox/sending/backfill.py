@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from edge.links.base import Sent
+from edge.outbox import full_disk
 from edge.outbox.memory import Held, HeldRecords
-from edge.outbox.sending import full_disk
 from edge.outbox.sending.contents import Contents
 from edge.outbox.sending.doubts import Doubts
 from edge.outbox.sending.intake_window import MOST, IntakeWindow

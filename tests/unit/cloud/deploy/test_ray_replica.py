@@ -10,7 +10,7 @@ import pytest
 
 from cloud.deploy.replica import Replica
 from cloud.deploy.scaling import BUSY
-from cloud.listeners.streams import StreamListener
+from cloud.listeners.grpc.streams import StreamListener
 from pipelines.errors import Fatal
 from protos.wire.bulk import Ack
 from protos.wire.live import Reject, Result

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from edge.outbox.memory_outbox import MemoryOutbox
 from edge.outbox.sending.doubts import MOST, PAUSE_AT_MOST_US
 from edge.outbox.store import Changes
 from pipelines.result import Gap, GapReason
 from protos.wire.bulk import Ack
 from protos.wire.session import Error, RejectReason
-from tests.support.memory_outbox import MemoryOutbox
 from tests.support.outboxes import LIMITS, RUN, SECOND, Desk, opened, record
 
 

@@ -1,8 +1,8 @@
 """What the outbox does with answers and acknowledgements, in virtual time."""
 
 from edge.outbox.keeper import GAPS_EVERY_US
+from edge.outbox.memory_outbox import MemoryOutbox
 from pipelines.result import AnsweredBy, Gap, GapReason
-from tests.support.memory_outbox import MemoryOutbox
 from tests.support.outboxes import OLD_RUN, RUN, SECOND, Desk, live_ack, opened, record
 
 FAR = AnsweredBy.FAR

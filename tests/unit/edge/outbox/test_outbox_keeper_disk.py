@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from edge.outbox.file.sqlite import SqliteOutbox
+from edge.outbox.memory_outbox import MemoryOutbox
 from edge.outbox.store import Changes, Entry
 from pipelines.errors import Retryable
 from pipelines.result import GapReason, Priority
-from tests.support.memory_outbox import MemoryOutbox
 from tests.support.outboxes import RUN, SECOND, Desk, record
 
 

@@ -1,6 +1,7 @@
 """The writer's thread: its callers never wait, its end loses nothing."""
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from edge.links.base import Sent
 from edge.outbox.file.sqlite import SqliteOutbox
+from edge.outbox.memory_outbox import MemoryOutbox
 from edge.outbox.store import Changes, OutboxStore
 from edge.outbox.writer import OutboxWriter
 from pipelines.errors import ConfigError, Retryable
@@ -16,8 +18,7 @@ from pipelines.frame import FrameId
 from pipelines.result import AnsweredBy, GapReason
 from protos.wire.bulk import BulkBatch, Have
 from tests.support.eventually import eventually
-from tests.support.memory_outbox import MemoryOutbox
-from tests.support.outboxes import AGENT, LIMITS, RUN, Cloud, live_ack, opened, record
+from tests.support.outboxes import AGENT, LIMITS, RUN, Cloud, entry, live_ack, opened, payload, record
 
 
 class Clock:
@@ -125,6 +126,7 @@ class Stuck(MemoryOutbox):
         self.let_go = threading.Event()
         self.let_go.set()
         self.hangs = threading.Event()
+        self._passes = threading.Semaphore(0)
 
     def open(self, now_us: int) -> None:
         self._wait()
@@ -134,34 +136,101 @@ class Stuck(MemoryOutbox):
         self._wait()
         super().commit(changes, now_us)
 
+    def hang_once_more(self) -> None:
+        """The call that hangs returns, and the next one hangs."""
+        self.hangs.clear()
+        self._passes.release()
+
     def _wait(self) -> None:
-        if not self.let_go.is_set():
-            self.hangs.set()
-            self.let_go.wait(10)
+        if self.let_go.is_set():
+            return
+        self.hangs.set()
+        until_s = time.monotonic() + 10
+        while not self.let_go.wait(0.001) and time.monotonic() < until_s:
+            if self._passes.acquire(blocking=False):
+                return
 
 
-def test_a_store_that_hangs_is_told_and_only_so_many_records_wait_behind_it() -> None:
+def behind_a_hang(**options: Any) -> tuple[Stuck, Rig]:
+    """A writer inside the commit of record 1."""
     store = Stuck()
-    rig = Rig(store, max_memory_records=50)
+    rig = Rig(store, **options)
     rig.writer.start()
     store.let_go.clear()
+    store.hangs.clear()
     rig.writer.append(record(1))
     assert store.hangs.wait(10)
+    return store, rig
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_a_store_that_hangs_is_told_and_only_so_many_records_wait_behind_it(far: bool) -> None:
+    store, rig = behind_a_hang(max_memory_records=50)
     for seq in range(2, 102):
-        rig.writer.append(record(seq))
+        if far:
+            rig.writer.far_answered(record(seq, by=AnsweredBy.FAR))
+        else:
+            rig.writer.append(record(seq))
     assert rig.writer.stats().last_error == "", "a slow commit is no trouble"
     rig.clock.now_us += 12_000_000
     stuck = rig.writer.stats()
-    assert stuck.last_error == "the disk has not answered for 12 s"
-    assert (stuck.writes, stuck.uncommitted, stuck.lost) == (False, 50, 50)
+    assert stuck.last_error == "the outbox has been busy with its disk for 12 s"
+    assert (stuck.writes, stuck.uncommitted, stuck.lost) == (False, 51, 50)
+    assert not rig.writer.empty()
     store.let_go.set()
-    eventually(lambda: rig.writer.stats().committed == 51, what="all that waited")
-    rig.writer.flush()
-    eventually(lambda: rig.writer.stats().lost == 50, what="the count of what did not fit")
-    assert rig.writer.stats().last_error == ""
+    eventually(lambda: rig.writer.stats().last_error == "", what="that it goes on")
     assert rig.writer.stop()
+    assert rig.writer.stats().lost == 50
+    assert rig.writer.stats().committed == 51
     explained = [gap.gap for gap in store.gaps(limit=9)]
     assert [(g.first, g.last, g.detail) for g in explained] == [(52, 101, "memory")]
+
+
+def test_what_is_lost_never_counts_backwards_through_a_second_hang() -> None:
+    store, rig = behind_a_hang(max_memory_records=5)
+    for seq in range(2, 27):
+        rig.writer.append(record(seq))
+    rig.clock.now_us += 3_000_000
+    assert rig.writer.stats().lost == 20
+    store.hang_once_more()
+    assert store.hangs.wait(10)
+    assert rig.writer.stats().lost == 20
+    rig.clock.now_us += 3_000_000
+    assert rig.writer.stats().lost == 20
+    store.let_go.set()
+    assert rig.writer.stop()
+    assert rig.writer.stats().lost == 20
+
+
+def test_pictures_behind_a_store_that_hangs_are_bounded_by_their_bytes() -> None:
+    store, rig = behind_a_hang()
+    for seq in range(1, 101):
+        rig.writer.keep_payload(payload(seq, size=1 << 20))
+    rig.clock.now_us += 3_000_000
+    assert 60 <= rig.writer.stats().payloads_lost <= 80
+    store.let_go.set()
+    assert rig.writer.stop()
+    stats = rig.writer.stats()
+    assert stats.payloads_committed + stats.payloads_lost == 100
+
+
+def test_words_about_frames_behind_a_store_that_hangs_are_kept_as_ranges_and_told_afterwards() -> None:
+    store, rig = behind_a_hang()
+    rig.clock.now_us += 3_000_000
+    for seq in range(2, 1002):
+        rig.writer.captured("door", seq)
+        rig.writer.observe_live(in_flight_bytes=0, over_budget=False, bytes_per_s=1.0, queueing_us=0)
+        rig.writer.live_sent(rig.clock.now_us)
+        rig.writer.gap(stream="door", seq=seq, reason=GapReason.SHED, detail="overload")
+        rig.writer.settled("door", seq)
+    assert rig.writer.waiting <= 2
+    store.let_go.set()
+    rig.writer.settled("door", 1)
+    assert rig.writer.stop()
+    assert [(g.gap.first, g.gap.last, g.gap.reason) for g in store.gaps(limit=9)] == [
+        (2, 1001, GapReason.SHED)
+    ]
+    assert [(mark.reserved, mark.settled) for mark in store.runs()] == [(1001, 1001)]
 
 
 def test_a_disk_that_hangs_as_the_agent_starts_keeps_it_from_nothing() -> None:
@@ -171,13 +240,15 @@ def test_a_disk_that_hangs_as_the_agent_starts_keeps_it_from_nothing() -> None:
     rig.writer.start()
     rig.writer.append(record(1))
     rig.clock.now_us += 3_000_000
-    assert "has not answered for 3 s" in rig.writer.stats().last_error
+    assert "busy with its disk for 3 s" in rig.writer.stats().last_error
     store.let_go.set()
     eventually(lambda: rig.committed, what="the commit")
     assert rig.writer.stop()
 
 
-def test_a_store_that_is_refused_after_it_was_waited_for_is_told() -> None:
+def test_a_store_that_is_refused_after_it_was_waited_for_is_told_and_what_waited_stays_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     class Newer(Stuck):
         def open(self, now_us: int) -> None:
             super().open(now_us)
@@ -185,11 +256,32 @@ def test_a_store_that_is_refused_after_it_was_waited_for_is_told() -> None:
 
     store = Newer()
     store.let_go.clear()
-    rig = Rig(store, open_within_s=0.01)
+    rig = Rig(store, open_within_s=0.01, max_memory_records=10)
     rig.writer.start()
+    for seq in range(1, 31):
+        rig.writer.append(record(seq))
     store.let_go.set()
     eventually(lambda: "newer version" in rig.writer.stats().last_error, what="the words")
+    stats = rig.writer.stats()
+    assert (stats.writes, stats.uncommitted, stats.lost) == (False, 10, 20)
+    rig.clock.now_us += 3_000_000
+    assert "newer version" in rig.writer.stats().last_error
     assert not rig.writer.stop()
+    assert "newer version" in caplog.text
+
+
+def test_what_the_store_held_before_is_known_as_soon_as_it_is_open(path: Path) -> None:
+    before = SqliteOutbox(path)
+    before.open(0)
+    before.commit(Changes(entries=[entry(1)]), 0)
+    before.close(0)
+    rig = Rig(SqliteOutbox(path))
+    rig.writer.start()
+    assert rig.writer.at_start.committed == 1
+    rig.writer.append(record(2))
+    eventually(lambda: rig.committed, what="the commit")
+    assert rig.writer.at_start.committed == 1
+    rig.writer.stop()
 
 
 def test_the_first_frames_are_reserved_before_capture_starts(rig: Rig, path: Path) -> None:

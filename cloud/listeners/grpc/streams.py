@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cloud.listeners.base import STOP_WITHIN_S
-from cloud.listeners.hearing import hear
-from cloud.listeners.stream_peer import StreamPeer
+from cloud.listeners.grpc.hearing import hear
+from cloud.listeners.grpc.stream_peer import StreamPeer
 from protos.endpoint import Peer, Session
 from protos.wire import envelope
 from protos.wire.session import Error, Lane, RejectReason
