@@ -32,33 +32,19 @@ class Offload:
         self._probes = settings.policy not in WITHOUT_FAR
         self._duplicate_bytes = float(DUPLICATE_BURST_BYTES)
 
-    def choose(self, job: Job, *, near_exists: bool, now_us: int) -> Option | None:
-        """The best option, and near time behind it at the cost of less important frames unless far is sure to come."""
-        option = self._option(job, near_exists=near_exists, now_us=now_us)
+    def choose_making_room(self, job: Job, *, near_exists: bool, now_us: int) -> Option | None:
+        """The best option, None with `far_reason` set. Unless far is sure to come, near time is made for the frame: less
+        important ones go far then, or are shed."""
+        option = self._asked(job, near_exists=near_exists, now_us=now_us)
         sure = option is not None and (not self._hedged or option.p >= SURE_P)
         if job.near is NONE and not sure and self._make_room(job, now_us) and option is not None:
-            return self._option(job, near_exists=near_exists, now_us=now_us)
+            return self._asked(job, near_exists=near_exists, now_us=now_us)
         return option
-
-    def why_not(self, job: Job, now_us: int) -> str:
-        """Why `choose` found nothing, in the words of the record; "" under a policy that never asks."""
-        if not self._probes:
-            return ""
-        reasons = set()
-        for way in self._ways.values():
-            if not self._decision.usable(way):
-                reasons.add(way.breaker.reason)
-            elif (left_bytes := way.budget.left_bytes(job.priority, now_us)) is not None and left_bytes <= 0:
-                reasons.add("data budget used up")
-            else:
-                return (
-                    "far would not be back in time" if self._decision.unlikely else "near is worth more now"
-                )
-        return ", ".join(sorted(reasons))
 
     def start(self, job: Job, option: Option, now_us: int) -> None:
         """Reserve the way and order the payload, unless there is one already."""
         job.rung = option.rung
+        job.far_reason = ""
         self._take(job, option, now_us)
         if not option.probe:
             self._add_twins(job, option, now_us)
@@ -140,6 +126,28 @@ class Offload:
 
     # -- inside -------------------------------------------------------------------------------------------
 
+    def _asked(self, job: Job, *, near_exists: bool, now_us: int) -> Option | None:
+        option = self._option(job, near_exists=near_exists, now_us=now_us)
+        if option is None:
+            job.far_reason = self._why_not(job, now_us)
+        return option
+
+    def _why_not(self, job: Job, now_us: int) -> str:
+        """Why `_option` found nothing just now, in the words of the record; "" under a policy that never asks."""
+        if not self._probes:
+            return ""
+        reasons = set()
+        for way in self._ways.values():
+            if not self._decision.usable(way):
+                reasons.add(way.breaker.reason)
+            elif (left_bytes := way.budget.left_bytes(job.priority, now_us)) is not None and left_bytes <= 0:
+                reasons.add("data budget used up")
+            else:
+                return (
+                    "far would not be back in time" if self._decision.unlikely else "near is worth more now"
+                )
+        return ", ".join(sorted(reasons))
+
     def _option(self, job: Job, *, near_exists: bool, now_us: int) -> Option | None:
         """The best option, else a probe or a sample if near stands behind it (or nobody ever does)."""
         if not self._probes:
@@ -152,15 +160,16 @@ class Offload:
         return self._decision.probe(job, now_us) or self._decision.sample(job, now_us)
 
     def _make_room(self, job: Job, now_us: int) -> bool:
-        """Near time for `job`; who loses theirs by it goes far if there is any use in it, and is shed if not."""
+        """Near time for `job`; who loses theirs by it goes far if there is any use in it, else is tracked or shed."""
         for lost in self._table.make_room(job, now_us, hopeful_only=False):
             option = None if lost.far_open else self._option(lost, near_exists=True, now_us=now_us)
-            if option is None:
+            if option is not None:
+                self.start(lost, option, now_us)
+            elif not self._table.carrying.trackable(lost.key):
                 self.forget(lost, now_us)
                 self._table.shed(lost, ShedReason.PRIORITY)
-            else:
-                self.start(lost, option, now_us)
-                self._table.settle(lost, now_us)
+                continue
+            self._table.settle(lost, now_us)
         return job.near is not NONE
 
     def _take(self, job: Job, option: Option, now_us: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from edge.scheduling.actions import Action, LateFar, OpenFresh, SendPing, Shed
 from edge.scheduling.decision import Decision
 from edge.scheduling.far.way import FarWay
-from edge.scheduling.job import HELD, NONE, OVER, RUNNING, Job
+from edge.scheduling.job import HELD, NONE, OVER, RESERVED, RUNNING, Job
 from edge.scheduling.job_table import JobTable
 from edge.scheduling.key import Key
 from edge.scheduling.near.way import NearWay
@@ -102,7 +102,7 @@ class Scheduler:
         self.near.claims.asked(job, now_us)
         if not self._table.reserve(job, now_us):
             self._table.make_room(job, now_us, hopeful_only=True)
-        option = self._offload.choose(job, near_exists=self.near.exists, now_us=now_us)
+        option = self._offload.choose_making_room(job, near_exists=self.near.exists, now_us=now_us)
         if option is None and job.near is NONE:
             patient = now_us < self._table.carrying.patience_us(key, job.answer_by_us)
             if patient and (self.near.exists or self._decision.hopes(job, now_us)):
@@ -115,7 +115,6 @@ class Scheduler:
         if option is not None:
             self._offload.start(job, option, now_us)
         else:
-            job.far_reason = self._offload.why_not(job, now_us)
             job.eager = True
         self._table.settle(job, now_us)
         return self._finish(now_us)
@@ -180,10 +179,10 @@ class Scheduler:
         it saw, for the policy that asks far about the rest."""
         self.near.ended(status=status, run_us=run_us, now_us=now_us)
         job = self._table.get(key)
-        stopped_late = (
-            job is not None and job.near is NONE and status is Status.OK
-        )  # stopped, and done all the same
-        if job is not None and (job.near is RUNNING or stopped_late):
+        # A run that was stopped and is done all the same has an answer, whatever was kept for its frame meanwhile.
+        done = status is Status.OK and job is not None and job.near in (NONE, RESERVED)
+        if job is not None and (done or job.near is RUNNING):
+            self.near.release(job)
             job.near = HELD if status is Status.OK else OVER
             job.near_status = status or Status.FAILED
             job.near_confidence = confidence

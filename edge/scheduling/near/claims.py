@@ -1,7 +1,8 @@
 """Who asks for near's time, who had it, and who gives way to whom.
 
-A frame gives way to one that matters more if it still hopes for far, or if its stream had more of near than its
-weight; a stream that got nothing for long keeps what it has.
+A frame gives way to one that matters more if it still hopes for far, or if its stream had more of near for its weight
+than the other's; to any other if its stream is clearly ahead of its share, or the other's got nothing for long. A stream
+that got nothing for long keeps what it has.
 """
 
 from collections import deque
@@ -17,6 +18,8 @@ RUNS_KEPT = 32
 
 
 class NearClaims:
+    """`share`: what each stream had of near; `load`: how much of near's time is asked for."""
+
     def __init__(self, weights: Mapping[Priority, float]) -> None:
         self.share = FairShare(weights)
         self.load = NearLoad()
@@ -45,20 +48,34 @@ class NearClaims:
         """Why `job` gets no answer although near works: while it waited near ran other frames. None if it is
         not that."""
         _, since_us = self._asked.get(job.key[0], (job.key, 0))
-        ran = [its for ended_us, its in self._ended if ended_us >= since_us]
+        ran = [value for ended_us, value in self._ended if ended_us >= since_us]
         if not ran:
             return None
         return ShedReason.PRIORITY if max(ran) > importance(job) else ShedReason.OVERLOAD
 
     def gives_way(self, other: Job, job: Job, now_us: int, *, hopeful_only: bool = False) -> bool:
-        """Whether `other` leaves its near time to `job`; `hopeful_only`: only if it still hopes for far."""
-        if importance(other) >= importance(job) or self.share.starved(other.key[0], now_us):
+        """Whether `other` leaves its near time to `job`; `hopeful_only`: only one that matters less and hopes for far."""
+        theirs, ours = other.key[0], job.key[0]
+        share = self.share
+        if theirs == ours or share.starved(theirs, now_us):
             return False
-        if other.far_hoped:
+        lesser = importance(other) < importance(job)
+        if lesser and other.far_hoped:
             return True
-        rank = self.share.rank
-        return not hopeful_only and (
-            rank(other.key[0], other.priority, now_us) > rank(job.key[0], job.priority, now_us)
+        if hopeful_only:
+            return False
+        if share.starved(ours, now_us):
+            return True
+        had_more = share.rank(theirs, other.priority, now_us) > share.rank(ours, job.priority, now_us)
+        return had_more and (lesser or share.ahead(theirs, now_us))
+
+    def stops(self, other: Job, job: Job, now_us: int, *, half_done: bool) -> bool:
+        """Whether the run of `other` that is on is stopped for `job`. Its work is lost, so one that is half done goes on
+        unless its stream is clearly ahead of its share, or the other's was starved."""
+        if not self.gives_way(other, job, now_us):
+            return False
+        return (
+            not half_done or self.share.starved(job.key[0], now_us) or self.share.ahead(other.key[0], now_us)
         )
 
 

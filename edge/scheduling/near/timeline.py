@@ -92,8 +92,8 @@ class NearTimeline:
         self.release(key)
         self._busy_until_us = now_us + guard_us
 
-    def stop(self, until_us: int) -> int:
-        """The run that is on will have ended by `until_us`; returns until when it was to occupy near."""
+    def expect_end(self, until_us: int) -> int:
+        """The run that is on occupies near until then; returns what was expected before."""
         busy_until_us, self._busy_until_us = self._busy_until_us, until_us
         return busy_until_us
 

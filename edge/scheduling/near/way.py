@@ -20,7 +20,8 @@ TRIAL_US = 2_000_000
 CANCEL_US = 3_000
 """A run that is stopped goes on so long at most, if its detector can be stopped."""
 FORGIVING = 0.999
-"""What one that went on for longer weighs a frame later: a pause of the machine is forgotten, after thousands of frames."""
+"""How a stop that took longer fades with every frame that it would have helped too late: a pause of the machine is
+forgotten, after thousands of them."""
 LONGEST_TRIAL_US = 32_000_000
 """While the smaller input answers, the full one is tried so often, after every failure half as often."""
 
@@ -52,7 +53,8 @@ class NearWay:
         self.stopped: Job | None = None
         """The run that is on, if it is being stopped for another frame's sake."""
         self._stopped_us = 0
-        self._stop_us = CANCEL_US  # how long the last one went on
+        self.stop_us = CANCEL_US
+        """How long a run that is stopped is expected to go on."""
 
     def reserve(self, job: Job, *, latest_end_us: int, ready_us: int, now_us: int) -> bool:
         """Keep near time for `job` that ends by `latest_end_us`; False if there is none. If near is idle the run
@@ -109,10 +111,10 @@ class NearWay:
         now_us: int,
         hopeful_only: bool,
     ) -> list[Job]:
-        """Time for `job` at the cost of less important frames: those that lost theirs, none if in vain.
+        """Time for `job` at the cost of other streams: frames that lost theirs, none if in vain.
 
-        Frames that still hope for far go first (`hopeful_only`: only they). The run that is on is stopped last, and
-        only while it is not half done: else a frame that comes just after it, with every picture, would never have one.
+        Frames that still hope for far go first (`hopeful_only`: only they). The run that is on is stopped last. Were it
+        never stopped, a camera whose pictures come just after another's would never have near.
         """
         weaker = [
             other
@@ -132,13 +134,13 @@ class NearWay:
         running = self._running
         if hopeful_only or running is None or running.given is not None or self.stopped is running:
             return []
-        early = now_us - self._started_us < self._estimate(small=running.near_small).p50_us // 2
-        if not early or not self.claims.gives_way(running, job, now_us):
+        half_done = now_us - self._started_us >= self._estimate(small=running.near_small).p50_us // 2
+        if not self.claims.stops(running, job, now_us, half_done=half_done):
             return []
-        busy_until_us = self.timeline.stop(now_us + self._stop_us)
+        busy_until_us = self.timeline.expect_end(now_us + self.stop_us)
         if not self.reserve(job, latest_end_us=latest_end_us, ready_us=ready_us, now_us=now_us):
-            self.timeline.stop(busy_until_us)
-            self._stop_us = max(CANCEL_US, int(FORGIVING * self._stop_us))
+            self.timeline.expect_end(busy_until_us)
+            self.stop_us = max(CANCEL_US, int(FORGIVING * self.stop_us))
             return []
         self.stopped, self._stopped_us = running, now_us
         running.near = NONE
@@ -153,7 +155,7 @@ class NearWay:
         job, self._running = self._running, None
         stopped, self.stopped = self.stopped is not None, None
         if stopped:
-            self._stop_us = max(CANCEL_US, now_us - self._stopped_us)
+            self.stop_us = max(CANCEL_US, now_us - self._stopped_us)
             if status is not Status.OK:
                 return  # it says nothing of near, and its stream had no use of it
         if job is not None:
@@ -161,7 +163,7 @@ class NearWay:
             self._tried(job, good=status is Status.OK, now_us=now_us)
         if status is None and job is not None and job.given is AnsweredBy.FAR:
             lead = self.small_lead if job.near_small else self.lead
-            took_us = now_us - self._started_us - CANCEL_US
+            took_us = now_us - self._started_us - self.stop_us
             lead.not_needed(took_us, frame_us=job.deadline_us - job.captured_us)
         if status is not Status.OK:
             return  # a run given up was counted when it was
@@ -180,7 +182,7 @@ class NearWay:
         fits; None if there is no such input, or if the run is not expected to have ended by then."""
         if self.small_estimate is None or job is not self._running or job.near_small or job.near_again:
             return None
-        again_us = latest_end_us - self.small_estimate.guard_us - CANCEL_US
+        again_us = latest_end_us - self.small_estimate.guard_us - self.stop_us
         guard_us = self._fresh_guard_us if job.near_trial else self.estimate.guard_us
         return again_us if self._started_us + guard_us <= again_us else None
 
