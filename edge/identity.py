@@ -55,7 +55,7 @@ class StateDir:
 
     def identity(self, configured: str | None) -> Identity:
         """The configured name, else the kept one, else a new one that is kept from now on."""
-        name = KeptName(self.path / "agent", configured)
+        name = KeptName(self.path, configured)
         try:
             name.keep()
         except OSError as error:

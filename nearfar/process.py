@@ -124,7 +124,7 @@ def main_guard(run: Callable[[], int | None]) -> int:
             print(problem if problem.placed else f"error: {problem}", file=sys.stderr)
         files = sorted({p.file for p in error.problems if p.file and not p.file.startswith("--set")})
         for file in files:
-            if Path(file).is_file() and not isinstance(error, DataFileError):
+            if _is_file(file) and not isinstance(error, DataFileError):
                 print(f"mend it, then try: nearfar check {file}", file=sys.stderr)
         if not files and any(p.file for p in error.problems):
             print("the paths and their values: nearfar schema", file=sys.stderr)
@@ -133,6 +133,9 @@ def main_guard(run: Callable[[], int | None]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return FAILED
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # no file that exists can have asked for it
+            print(f"error: {error.filename or 'a path'}: {error.strerror}", file=sys.stderr)
+            return MISCONFIGURED
         # A failed write to an open file names no file; ours are told at their own doors, this one is our output.
         if error.filename is not None or error.errno not in _OUTPUT_FAILED:
             raise
@@ -143,6 +146,13 @@ def main_guard(run: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except OSError:
+        return False
 
 
 def _give_output_up() -> None:

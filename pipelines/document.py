@@ -21,6 +21,8 @@ from pipelines.yaml_faults import fault_of
 
 MAX_NODES = 20_000
 _MAX_SHOWN = 60
+_NO_VALUE = (ValueError, OverflowError, LookupError, AttributeError, TypeError)
+"""What constructing a scalar raises whose tag its text does not suit."""
 
 Model = TypeVar("Model", bound=Block)
 
@@ -47,7 +49,10 @@ class Document:
         except OSError as error:
             raise ConfigError(Problem(error.strerror or "cannot be read", file=str(path))) from error
         except UnicodeDecodeError as error:
-            raise ConfigError(Problem("is no UTF-8 text; save it as UTF-8", file=str(path))) from error
+            line = error.object[: error.start].count(b"\n") + 1
+            raise ConfigError(
+                Problem("is no UTF-8 text; save it as UTF-8", file=str(path), line=line, column=1)
+            ) from error
         return cls(text, file=str(path), directory=path.parent)
 
     def override(self, assignments: Sequence[str], model: type[Block]) -> None:
@@ -125,14 +130,14 @@ class Document:
                 value = self._value(loader, root, (), ()) if root is not None else {}
             finally:
                 loader.dispose()
-        except yaml.MarkedYAMLError as error:
-            words, line, column = fault_of(error)
+        except (yaml.MarkedYAMLError, yaml.reader.ReaderError) as error:
+            words, line, column = fault_of(error, text)
             message = f"is no valid YAML: {words}"
             raise ConfigError(Problem(message, file=self.file, line=line, column=column)) from error
         except RecursionError as error:
             words = "lists or mappings lie too deep inside each other; is a bracket left open?"
             raise ConfigError(Problem(f"is no valid YAML: {words}", file=self.file)) from error
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, OverflowError) as error:  # of an escape like \U00110000, too
             first = str(error).splitlines()[0]
             raise ConfigError(Problem(f"is no valid YAML: {first}", file=self.file)) from error
         if self._problems:
@@ -157,8 +162,8 @@ class Document:
             ]
         try:
             return loader.construct_object(node)
-        except (ValueError, yaml.constructor.ConstructorError) as error:
-            words = error.problem if isinstance(error, yaml.MarkedYAMLError) else str(error)
+        except (*_NO_VALUE, yaml.constructor.ConstructorError) as error:
+            words = error.problem if isinstance(error, yaml.MarkedYAMLError) else f"it is no {node.tag}"
             self._problems.append(self.problem(path, f"is no value this file may hold: {words}"))
             return None
 

@@ -6,8 +6,10 @@ by other threads.
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from edge.outbox.changes import PRIORITY_NUMBERS
+from edge.outbox.keeper import Keeper
 from edge.outbox.meanwhile import Listener, Meanwhile
 from edge.outbox.stats import OutboxStats
 from pipelines.frame import FrameId
@@ -15,6 +17,15 @@ from pipelines.result import GapReason
 
 HANGS_AFTER_US = 2_000_000
 MOST_PAYLOAD_BYTES = 32 << 20
+
+
+@dataclass(slots=True, eq=False)
+class WaitingRecord:
+    """A record on its way to the writer: `tell` hands it to the keeper; None once it was given up."""
+
+    frame: FrameId
+    priority: int
+    tell: Callable[[Keeper, int], None] | None
 
 
 class HangGuard:
@@ -28,6 +39,9 @@ class HangGuard:
         self._most_records = most_records
         self._most_payload_bytes = most_payload_bytes
         self._lock = threading.Lock()
+        self._records: list[dict[int, WaitingRecord]] = [
+            {} for _ in PRIORITY_NUMBERS
+        ]  # by priority, as they came
         self._waiting = 0
         self._in_hand = 0  # records of the turn that is on, in no published number yet
         self._payload_bytes = 0
@@ -36,24 +50,32 @@ class HangGuard:
         self._begun_us: int | None = None
         self._refused = ""
 
-    def record_enters(self, frame: FrameId, now_us: int) -> bool:
-        """Whether there is room for one more record; one that has none is counted, and explained once that is possible."""
+    def record_enters(self, record: WaitingRecord, now_us: int) -> bool:
+        """Whether it may wait. Where there is no more room the least important of those that wait gives way, the latest
+        of them: it is counted, and explained once that is possible."""
         with self._lock:
-            if self._waiting < self._most_records and not self._refused:
-                self._waiting += 1
-                return True
-            self._lost += 1
-            if frame.run == self._run:
-                words = "memory"
-                self._meanwhile.gap(
-                    stream=frame.stream, seq=frame.seq, reason=GapReason.EVICTED, detail=words, now_us=now_us
-                )
-            return False
+            if self._refused:
+                self._lose(record, now_us)
+                return False
+            if self._waiting >= self._most_records:
+                lesser = next(filter(None, self._records[: record.priority]), None)
+                if lesser is None:
+                    self._lose(record, now_us)
+                    return False
+                self._lose(lesser.popitem()[1], now_us)
+                self._waiting -= 1
+            self._records[record.priority][id(record)] = record
+            self._waiting += 1
+            return True
 
-    def record_leaves(self) -> None:
+    def record_leaves(self, record: WaitingRecord) -> Callable[[Keeper, int], None] | None:
+        """What hands it to the keeper, None if it was given up."""
         with self._lock:
+            if self._records[record.priority].pop(id(record), None) is None:
+                return None
             self._waiting -= 1
             self._in_hand += 1
+            return record.tell
 
     def payload_enters(self, size_bytes: int) -> bool:
         """As for a record; the first has room whatever its size."""
@@ -118,3 +140,12 @@ class HangGuard:
     def _hangs(self, now_us: int) -> bool:
         begun_us = self._begun_us
         return bool(self._refused) or (begun_us is not None and now_us - begun_us >= HANGS_AFTER_US)
+
+    def _lose(self, record: WaitingRecord, now_us: int) -> None:
+        record.tell = None  # the queue holds it on, and must not hold all that it knows
+        self._lost += 1
+        frame = record.frame
+        if frame.run == self._run:
+            self._meanwhile.gap(
+                stream=frame.stream, seq=frame.seq, reason=GapReason.EVICTED, detail="memory", now_us=now_us
+            )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from edge.links.base import Sent
 from edge.outbox.hang_guard import HangGuard
 from edge.outbox.keeper import Keeper
+from edge.outbox.memory import PRIORITY_NUMBERS
 from edge.outbox.payload import PayloadEntry
 from edge.outbox.sending.payload_uplink import Message
 from edge.outbox.stats import OutboxStats
@@ -139,12 +140,14 @@ class OutboxWriter:
     def append(self, record: Record) -> None:
         """An answer given near, tracked or missed: commit it, then `on_committed(record.id)`."""
         came_us = self._clock_us()
-        self._inbox.record(record.id, lambda keeper, _: keeper.append(record, came_us))
+        self._inbox.record(record.id, _priority(record), lambda keeper, _: keeper.append(record, came_us))
 
     def far_answered(self, record: Record) -> None:
         """An answer given far: kept in memory until the worker has it, in the store if it does not say so."""
         came_us = self._clock_us()
-        self._inbox.record(record.id, lambda keeper, _: keeper.far_answered(record, came_us))
+        self._inbox.record(
+            record.id, _priority(record), lambda keeper, _: keeper.far_answered(record, came_us)
+        )
 
     def keep_payload(self, entry: PayloadEntry) -> None:
         """A picture to keep and to send when nothing else is to go."""
@@ -288,3 +291,7 @@ class OutboxWriter:
         with self._lock:
             self._handled += handled
             self._stats = self._keeper.stats()
+
+
+def _priority(record: Record) -> int:
+    return PRIORITY_NUMBERS[record.priority]

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from edge.outbox.hang_guard import HangGuard
+from edge.outbox.hang_guard import HangGuard, WaitingRecord
 from edge.outbox.keeper import Keeper
 from edge.outbox.meanwhile import Listener
 from pipelines.frame import FrameId
@@ -52,12 +52,14 @@ class WriterInbox:
                 event = _nothing
         self._events.put(event)
 
-    def record(self, frame: FrameId, event: Event) -> None:
-        def heard(keeper: Keeper, now_us: int) -> None:
-            self._guard.record_leaves()
-            event(keeper, now_us)
+    def record(self, frame: FrameId, priority: int, event: Event) -> None:
+        waiting = WaitingRecord(frame, priority, event)
 
-        if self._guard.record_enters(frame, self._clock_us()):
+        def heard(keeper: Keeper, now_us: int) -> None:
+            if (tell := self._guard.record_leaves(waiting)) is not None:
+                tell(keeper, now_us)
+
+        if self._guard.record_enters(waiting, self._clock_us()):
             self.post(heard)
 
     def payload(self, size_bytes: int, event: Event) -> None:

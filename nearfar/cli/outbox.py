@@ -75,7 +75,7 @@ def stat(path: Path, as_json: bool) -> None:  # noqa: FBT001 - click passes opti
     if figures["refused"]:
         print(
             f"set aside and still here, since a worker cannot read them: {figures['refused']} (`ls` says why, `export` "
-            "writes them, `drain --refused` sends them once more)"
+            "writes them, `drain --refused` sends them once more, `purge --refused` deletes them)"
         )
     print(
         f"bytes: {figures['bytes']} kept, {figures['file_bytes']} on disk, {figures['flash_bytes_written']} written "
@@ -183,9 +183,7 @@ def drain(path: Path, *, url: str, agent: str | None, refused: bool, patience: i
         if not name:
             raise ConfigError(f"{path} does not say whose it is; give the agent's name with --agent NAME")
         if again:
-            held.store.open(0)
-            held.store.commit(Changes(again=again), 0)
-            held.store.close(0)  # the writer opens it on its own thread
+            held.change([Changes(again=again)])
         link = LINKS[url.partition("://")[0]].resolve()(name="drain", url=url, clock_us=monotonic_us)
         made = Drain(held, link, agent=name, patience_s=patience / 1e6)
         stop = (
@@ -224,15 +222,11 @@ def purge(path: Path, *, refused: bool, yes: bool, **conditions: Any) -> None:
             print("nothing of that kind is there")
             return
         which = "all of it" if selection.is_everything else "what matches"
-        what = custody.in_words(
-            records=len(rows.records), payloads=len(rows.payloads), refused=len(rows.refused)
-        )
+        what = rows.in_words()
         if not yes and not _sure(f"Give up {what} ({which})? They will never reach the cloud."):
             print("nothing was purged")
             return
-        held.store.open(0)
-        gone = custody.purge(held.store, rows)
-        held.store.close(0)
+        gone = custody.purge(held, rows)
     print(f"{gone} purged" + ("" if refused else "; the cloud learns of the gap with what goes up next"))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from edge.config.pipeline import PipelineConfig
 from edge.config.scheduler_settings import rung_of
+from edge.kept_name import kept_name
 from nearfar.bounded import within
 from nearfar.doctor import far, network
 from nearfar.doctor.finding import Finding, Level, fail, ok, skipped, words_of
@@ -129,7 +130,4 @@ def _agent(config: PipelineConfig) -> str:
     """The name this agent has, or would have."""
     if config.agent is not None:
         return config.agent
-    try:
-        return (config.state_dir / "agent").read_text().strip() or "gateway"
-    except OSError:
-        return "gateway"
+    return kept_name(config.state_dir) or "gateway"

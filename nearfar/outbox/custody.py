@@ -1,25 +1,24 @@
 """An outbox in our hands while its agent is stopped: locked against the agent, and nothing in it evicted."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from edge.identity import InUseError, StateDir
-from edge.outbox.bounds import Bounds
+from edge.outbox.bounds import Bounds, Ledger
 from edge.outbox.file.sqlite import SqliteOutbox
 from edge.outbox.store import Changes
 from nearfar.outbox.selection import Selection
 from nearfar.outbox.view import OutboxView, file_of, looking
 from pipelines.errors import ConfigError
-from pipelines.runtime import monotonic_us
 
 NO_BOUNDS = Bounds(max_bytes=1 << 62, max_age_us=1 << 61)
 """Whatever the agent's own are: it is not for a visitor to give up what it keeps."""
 
 AT_ONCE = 512
-_PURGED = {"records": "purged", "payloads": "purged_payloads", "refused": "forgotten"}
-"""What each kind of rows is called among the changes."""
+MOMENT_US = 0
+"""When a visitor opens, commits and closes: no record grows older by a visit, not even by one that is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +27,17 @@ class Custody:
     store: SqliteOutbox
     agent: str
     """The name the agent kept; empty if there is none."""
+
+    def change(self, changes: Iterable[Changes]) -> tuple[Ledger, Ledger]:
+        """One transaction each; the ledger before and after. The store is closed afterwards."""
+        self.store.open(MOMENT_US)
+        try:
+            before = self.store.ledger()
+            for one in changes:
+                self.store.commit(one, MOMENT_US)
+            return before, self.store.ledger()
+        finally:
+            self.store.close(MOMENT_US)
 
 
 @contextmanager
@@ -58,6 +68,9 @@ class Rows:
     def __bool__(self) -> bool:
         return bool(self.records or self.payloads or self.refused)
 
+    def in_words(self) -> str:
+        return _in_words(len(self.records), len(self.payloads), len(self.refused))
+
 
 def chosen(view: OutboxView, selection: Selection, *, refused: bool) -> Rows:
     """What of an outbox is to go: either what waits, or what was set aside."""
@@ -66,25 +79,26 @@ def chosen(view: OutboxView, selection: Selection, *, refused: bool) -> Rows:
     return Rows(records=view.numbers(selection), payloads=view.payload_numbers(selection))
 
 
-def purge(store: SqliteOutbox, rows: Rows) -> str:
+def purge(held: Custody, rows: Rows) -> str:
     """Give these up, in words how many of each were there. Records go with the payloads of their frames: all counted as
     evicted, and a gap tells the cloud which frames the records were of. What was set aside was counted and explained
     when it was."""
-    before = store.ledger()
-    for name in ("records", "payloads", "refused"):
-        numbers = getattr(rows, name)
-        for first in range(0, len(numbers), AT_ONCE):
-            some = numbers[first : first + AT_ONCE]
-            store.commit(Changes(**{_PURGED[name]: some}), monotonic_us())
-    after = store.ledger()
-    return in_words(
-        records=after.evicted_purged - before.evicted_purged,
-        payloads=after.payloads_evicted_purged - before.payloads_evicted_purged,
-        refused=before.refused - after.refused,
+    changes = [Changes(purged=some) for some in _pieces(rows.records)]
+    changes += [Changes(purged_payloads=some) for some in _pieces(rows.payloads)]
+    changes += [Changes(forgotten=some) for some in _pieces(rows.refused)]
+    before, after = held.change(changes)
+    return _in_words(
+        after.evicted_purged - before.evicted_purged,
+        after.payloads_evicted_purged - before.payloads_evicted_purged,
+        before.refused - after.refused,
     )
 
 
-def in_words(*, records: int, payloads: int, refused: int) -> str:
-    if refused:
-        return f"{refused} records that a worker could not read"
-    return f"{records} records" + (f" and {payloads} pictures" if payloads else "")
+def _pieces(numbers: Sequence[int]) -> list[Sequence[int]]:
+    """No commit so long that a kill would undo minutes of work."""
+    return [numbers[first : first + AT_ONCE] for first in range(0, len(numbers), AT_ONCE)]
+
+
+def _in_words(records: int, payloads: int, refused: int) -> str:
+    kinds = {"records": records, "pictures": payloads, "records that a worker could not read": refused}
+    return " and ".join(f"{count} {what}" for what, count in kinds.items() if count) or "0 records"

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from edge.kept_name import kept_name
 from edge.outbox.bounds import Ledger, Tally
 from edge.outbox.file import payload_rows, rows, schema
 from edge.outbox.payload import StoredPayload
@@ -19,6 +20,7 @@ _WORTH = "ORDER BY priority DESC, born_us"
 
 def file_of(path: Path) -> Path:
     """The file that `path` means: an agent's state_dir, or the file itself."""
+    path = path.resolve()  # a link leads to the file whose agent has the lock and the log beside it
     return path / schema.FILE_NAME if path.is_dir() else path
 
 
@@ -30,7 +32,7 @@ def looking(path: Path) -> Iterator["OutboxView"]:
     try:
         db.execute("BEGIN")  # all that is read belongs to one moment
         yield OutboxView(file, db)
-    except (sqlite3.Error, TypeError) as error:
+    except (sqlite3.Error, TypeError, ValueError) as error:
         raise ConfigError(f"{file} {schema.UNREADABLE}: {error}") from error
     finally:
         db.close()
@@ -99,7 +101,7 @@ class OutboxView:
 
     def refused(self, selection: Selection, *, limit: int = -1) -> Iterator[tuple[Stored | None, str]]:
         """Records that a worker could not read, the oldest first, with what it said."""
-        if not self.db.execute("PRAGMA table_info(refused)").fetchall():
+        if not self._has_refused():
             return iter(())
         where, values = selection.where(self.uptime_us)
         select = f"SELECT {rows.STORED}, reason FROM refused{where} ORDER BY born_us, entry LIMIT ?"
@@ -107,7 +109,7 @@ class OutboxView:
         return ((rows.stored(tuple(row)), str(why)) for *row, why in found)
 
     def refused_numbers(self, selection: Selection) -> list[int]:
-        if not self.db.execute("PRAGMA table_info(refused)").fetchall():
+        if not self._has_refused():
             return []
         where, values = selection.where(self.uptime_us)
         return [n for (n,) in self.db.execute(f"SELECT entry FROM refused{where} ORDER BY entry", values)]
@@ -127,6 +129,10 @@ class OutboxView:
         row = self.db.execute(f"SELECT {columns} FROM payloads {where}", key).fetchone()
         return None if row is None else payload_rows.stored(row)
 
+    def _has_refused(self) -> bool:
+        """Files of older versions have no such table."""
+        return bool(self.db.execute("PRAGMA table_info(refused)").fetchall())
+
     def _payload_columns(self) -> str:
         """As this file has them; empty if it is older than payloads are."""
         there = {row[1] for row in self.db.execute("PRAGMA table_info(payloads)")}
@@ -143,7 +149,4 @@ class OutboxView:
 
     def agent(self) -> str:
         """As kept beside the file; empty if it is not."""
-        try:
-            return self.file.with_name("agent").read_text().strip()
-        except OSError:
-            return ""
+        return kept_name(self.file.parent)

@@ -235,6 +235,6 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
         except BaseException:
             db.close()
             raise
-    except sqlite3.Error as error:
+    except (sqlite3.Error, ValueError) as error:  # damaged text is no UTF-8
         raise ConfigError(f"{path} {UNREADABLE}: {error}") from error
     return db

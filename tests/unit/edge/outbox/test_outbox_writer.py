@@ -15,7 +15,7 @@ from edge.outbox.store import Changes, OutboxStore
 from edge.outbox.writer import OutboxWriter
 from pipelines.errors import ConfigError, Retryable
 from pipelines.frame import FrameId
-from pipelines.result import AnsweredBy, GapReason
+from pipelines.result import AnsweredBy, GapReason, Priority
 from protos.wire.bulk import BulkBatch, Have
 from tests.support.eventually import eventually
 from tests.support.outboxes import AGENT, LIMITS, RUN, Cloud, entry, live_ack, opened, payload, record
@@ -184,6 +184,19 @@ def test_a_store_that_hangs_is_told_and_only_so_many_records_wait_behind_it(far:
     assert rig.writer.stats().committed == 51
     explained = [gap.gap for gap in store.gaps(limit=9)]
     assert [(g.first, g.last, g.detail) for g in explained] == [(52, 101, "memory")]
+
+
+def test_behind_a_store_that_hangs_the_least_important_give_way() -> None:
+    store, rig = behind_a_hang(max_memory_records=20)
+    for seq in range(2, 32):
+        rig.writer.append(record(seq, priority=Priority.LOW))
+    for seq in range(32, 42):
+        rig.writer.append(record(seq, priority=Priority.HIGH))
+    store.let_go.set()
+    assert rig.writer.stop()
+    kept = {stored.key[2] for stored in store.peek(limit=99, max_bytes=1 << 20)}
+    assert kept == {1, *range(2, 12), *range(32, 42)}
+    assert rig.writer.stats().lost == 20
 
 
 def test_what_is_lost_never_counts_backwards_through_a_second_hang() -> None:
