@@ -1,11 +1,13 @@
 """Who this agent is: a name made once and kept, a fresh run per start, and one agent per state directory."""
 
+import errno
 import fcntl
 import logging
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from edge.kept_name import KeptName
 from pipelines.errors import ConfigError
@@ -39,7 +41,7 @@ class StateDir:
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._lock: IO[str] = (path / "lock").open("w")
+            self._lock = _to_lock(path)
         except OSError as error:
             raise ConfigError(
                 f"state_dir {path} cannot be used: {error.strerror}; "
@@ -48,7 +50,7 @@ class StateDir:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            self._lock.close()
+            os.close(self._lock)
             raise InUseError(
                 f"another agent runs in {path}; stop it, or give this one its own with --set state_dir=DIR"
             ) from error
@@ -69,4 +71,17 @@ class StateDir:
         return Identity(name.name, new_run(), name.keep)
 
     def close(self) -> None:
-        self._lock.close()
+        os.close(self._lock)
+
+
+def _to_lock(path: Path) -> int:
+    """A descriptor whose lock says that the directory is ours. A card that turned read-only keeps no gateway from starting:
+    its lock file needs no writing, and where it has none nobody holds it."""
+    try:
+        return os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+    with suppress(FileNotFoundError):
+        return os.open(path / "lock", os.O_RDONLY)
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY)

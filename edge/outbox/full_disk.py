@@ -32,6 +32,7 @@ def make_room(
             while piece := sorted(known)[:most]:
                 store.commit(leaving(piece), now_us)
                 known.difference_update(piece)
+                store.tidy()  # the log of what was removed needs the room that this gives back
         if changes is not None and changes.entries:
             room_bytes = max(ROOM_BYTES, sum(entry.bytes for entry in changes.entries))
             store.commit(Changes(room_for_bytes=room_bytes), now_us)

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -103,3 +104,31 @@ def test_a_disk_remounted_read_only_is_waited_for(disk: Path) -> None:
         "",
     )
     desk.store.close(desk.now_us)
+
+
+PIPELINE = """
+version: 1
+state_dir: {disk}
+deadline: 100ms
+streams: {{door: {{source: {{kind: synthetic, size: 64x48, fps: 15}}}}}}
+near: {{detector: {{kind: synthetic}}}}
+links: {{}}
+sinks: [{{kind: jsonl, path: {answers}}}]
+"""
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_an_agent_whose_disk_turned_read_only_starts_and_answers(
+    disk: Path, tmp_path: Path, used: bool
+) -> None:
+    (tmp_path / "p.yaml").write_text(PIPELINE.format(disk=disk, answers=tmp_path / "answers.jsonl"))
+    command = [sys.executable, "-m", "nearfar", "edge", str(tmp_path / "p.yaml"), "--frames", "20"]
+    if used:
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        (tmp_path / "answers.jsonl").unlink()
+    mount("-o", "remount,ro", str(disk))
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    answers = (tmp_path / "answers.jsonl").read_text().splitlines()
+    assert len(answers) == 20, done.stderr
+    assert done.returncode == 1, "what the disk did not keep is a broken promise"
+    assert "the outbox cannot write" in done.stderr
