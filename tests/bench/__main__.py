@@ -120,6 +120,8 @@ def write_scenarios(runs: Path) -> None:
 
 def write_report(name: str, report: dict[str, Any]) -> None:
     """A report's table into the page, and the whole of it beside the page."""
+    if report["name"] != name:
+        sys.exit(f"this is a report of {report['name']}, not of {name}")
     _write(name, table(report))
     FIGURES.mkdir(exist_ok=True)
     (FIGURES / f"{name}.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")

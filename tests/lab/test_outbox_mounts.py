@@ -132,3 +132,21 @@ def test_an_agent_whose_disk_turned_read_only_starts_and_answers(
     assert len(answers) == 20, done.stderr
     assert done.returncode == 1, "what the disk did not keep is a broken promise"
     assert "the outbox cannot write" in done.stderr
+
+
+def test_an_agent_that_starts_first_on_a_full_disk_answers_and_keeps_no_record_before_its_name(
+    disk: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "p.yaml").write_text(PIPELINE.format(disk=disk, answers=tmp_path / "answers.jsonl"))
+    with (disk / "others").open("wb", buffering=0) as others, suppress(OSError):
+        while others.write(bytes(512)):
+            pass
+    command = [sys.executable, "-m", "nearfar", "edge", str(tmp_path / "p.yaml"), "--frames", "20"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 20, done.stderr
+    assert "cannot be kept" in done.stderr
+    assert not (disk / "outbox.db").exists()
+    (disk / "others").unlink()
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    assert (disk / "agent").read_text().startswith("gw-")
+    assert (disk / "outbox.db").exists()

@@ -25,7 +25,15 @@ RECIPE = Path(__file__).parents[3] / "shared" / "recipes" / "rtsp_cam.py"
 WIDTH, HEIGHT, FPS = 640, 360, 15
 PERIOD_US = 1_000_000 / FPS
 
-pytestmark = pytest.mark.lab
+NEEDS = "python3-gi and gir1.2-gst-rtsp-server-1.0, with GStreamer's plugins for H.264"
+
+
+def _serves() -> bool:
+    code = "import gi; gi.require_version('GstRtspServer', '1.0')"
+    return subprocess.run(["/usr/bin/python3", "-c", code], check=False, capture_output=True).returncode == 0
+
+
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(not _serves(), reason=f"needs {NEEDS}")]
 
 
 class Server:

@@ -62,6 +62,31 @@ def test_a_name_that_cannot_be_read_is_told_and_not_replaced(tmp_path):
         state.identity(None)
 
 
+def test_a_name_that_is_kept_is_not_written_again(tmp_path, monkeypatch):
+    with closing(StateDir(tmp_path)) as state:
+        made = state.identity(None)
+    monkeypatch.setattr("edge.kept_name.write_whole", lambda *_: pytest.fail("written again"))
+    with closing(StateDir(tmp_path)) as state:
+        again = state.identity(None)
+        again.keep()
+        state.identity(made.agent).keep()
+    assert again.agent == made.agent
+
+
+def test_a_configured_name_needs_no_kept_one(tmp_path, caplog):
+    (tmp_path / "agent").mkdir()
+    with closing(StateDir(tmp_path)) as state:
+        assert state.identity("gw-7").agent == "gw-7"
+    assert "cannot be kept" in caplog.text
+
+
+def test_another_name_than_before_is_told(tmp_path, caplog):
+    with closing(StateDir(tmp_path)) as state:
+        state.identity("gw-a")
+        state.identity("gw-b")
+    assert "was gw-a and is gw-b now" in caplog.text
+
+
 def test_on_a_disk_without_room_an_agent_has_a_name_and_keeps_it_before_any_record(
     tmp_path, monkeypatch, caplog
 ):

@@ -73,6 +73,11 @@ def test_a_closed_port_is_told_in_words(capsys):
     assert "nothing listens there" in capsys.readouterr().err
 
 
+def test_a_name_that_leads_nowhere_is_told_in_the_systems_words(capsys):
+    assert command_line.run(["health", "http://nowhere.invalid/readyz"]) == 1
+    assert "nowhere.invalid/readyz: " in capsys.readouterr().err
+
+
 def test_a_server_that_accepts_and_never_answers_costs_two_seconds_and_no_more(capsys, monkeypatch):
     monkeypatch.setattr(health, "WITHIN_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as mute:
