@@ -2,7 +2,7 @@
 
     python -m tests.bench.scenarios.simulated --out runs.jsonl
 
-For every good run over a trace in the file: near takes as long as it did in near_only's run there, the worker as long as the
+For every good run of the scripted worker over a trace in the file: near takes as long as it did in near_only's run there, the worker as long as the
 scripted one. In virtual time the first frame comes a second after the beginning of the trace, over the link with it.
 """
 
@@ -41,7 +41,7 @@ def comparisons(results: Results, cache: ClipCache) -> Iterator[tuple[Row, Summa
         plan = row["plan"]
         scenario = BY_NAME[plan["scenario"]]
         weather = (plan["scenario"], plan["deadline_ms"])
-        if scenario.trace is None or weather not in near_ms:
+        if scenario.trace is None or weather not in near_ms or plan["worker"] != "cached":
             continue
         with tempfile.TemporaryDirectory() as root:
             path = Path(root) / "pipeline.yaml"
