@@ -151,7 +151,7 @@ def fact_rows(run: Run) -> list[Row]:
         ("lasted", span(run.end_ms - run.start_ms) if run.start_ms else None),
         ("deadline", None if run.deadline_ms is None else f"{run.deadline_ms:g} ms"),
         ("round-trip band", _band(run)),
-        ("policy", " · ".join(w for w in (facts.get("policy"), _hedge(facts)) if w)),
+        ("policy", " · ".join(str(w) for w in (facts.get("policy"), _hedge(facts)) if w)),
         ("streams", "; ".join(_streams(run.section("facts", "streams").items()))),
         ("near model", _model(run.section("facts", "near"))),
         ("near, smaller", facts.get("near_smaller")),

@@ -68,7 +68,7 @@ def _card(line: Line, pictures: Path) -> Card:
     if not parts:
         parts = [("unexplained" if line["answered_by"] != "missed" else "no answer", latency_ms)]
     picture, width, height = _picture(pictures, str(line["stream"]), int(line["seq"]))
-    boxes = _boxes(line["detections"])
+    boxes = _boxes(line.get("detections"))
     return Card(
         stream=str(line["stream"]),
         seq=int(line["seq"]),
@@ -76,14 +76,14 @@ def _card(line: Line, pictures: Path) -> Card:
         answered_by=str(line["answered_by"]),
         latency_ms=latency_ms,
         deadline_ms=deadline_ms,
-        reason=str(line["reason"]),
-        model=str(line["model"]),
+        reason=str(line.get("reason", "")),
+        model=str(line.get("model", "")),
         picture=picture,
         width_px=width,
         height_px=height,
         boxes=tuple(boxes[:_MOST_BOXES]),
         more_boxes=max(0, len(boxes) - _MOST_BOXES),
-        seen=_seen(line["detections"]),
+        seen=_seen(line.get("detections")),
         segments=tuple(Segment(part=p, ms=ms, share=100 * ms / full_ms) for p, ms in parts),
         deadline_share=100 * deadline_ms / full_ms,
     )
@@ -92,8 +92,8 @@ def _card(line: Line, pictures: Path) -> Card:
 def _verdict(line: Line, *, left_ms: float) -> str:
     if line["answered_by"] == "missed":
         return "missed"
-    if line["status"] != "ok":
-        return f"{line['answered_by']}, {line['status']}"
+    if (status := line.get("status", "ok")) != "ok":
+        return f"{line['answered_by']}, {status}"
     if left_ms < 0:
         return f"{line['answered_by']}, {-left_ms:.1f} ms late"
     return f"{line['answered_by']}, {left_ms:.1f} ms before its deadline"
@@ -101,7 +101,7 @@ def _verdict(line: Line, *, left_ms: float) -> str:
 
 def _seen(detections: Any) -> str:
     """*No answer* is never told as *no objects*."""
-    if detections is None:
+    if not isinstance(detections, list):
         return "no answer"
     if not detections:
         return "no objects"

@@ -1,5 +1,7 @@
 """The worst frames: first those without an answer, then the late ones, each with its picture."""
 
+import pytest
+
 from nearfar.report.page import write_report
 from nearfar.report.worst import cards
 from tests.support.run_dirs import (
@@ -36,3 +38,16 @@ def test_a_worst_frame_is_shown_with_its_picture_and_its_boxes_in_source_pixels(
     text = write_report(run.path)[0].read_text()
     assert 'viewBox="0 0 640 360"' in text
     assert "no picture was kept" in text
+
+
+@pytest.mark.parametrize("odd", [{"detections": 7}, {"model": None}, "model", "detections"])
+def test_a_line_that_another_version_wrote_stops_no_report(made, odd):
+    line = frame_line(1, latency_ms=99.0)
+    if isinstance(odd, str):
+        del line[odd]
+    else:
+        line |= odd
+    run = made([line, frame_line(2)])
+    shown = {card.seq: card for card in cards(run)}
+    assert shown[1].latency_ms == 99.0
+    assert write_report(run.path)[0].exists()
