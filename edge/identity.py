@@ -4,6 +4,7 @@ import errno
 import fcntl
 import logging
 import os
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ from pipelines.errors import ConfigError
 from pipelines.frame import new_run
 
 log = logging.getLogger(__name__)
+
+SLOW_S = 5.0
+SLOW_WORDS = "state_dir %s does not answer, and nothing starts before it does: is its disk or network away?"
 
 
 def _kept() -> None:
@@ -39,6 +43,9 @@ class StateDir:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        slow = threading.Timer(SLOW_S, log.error, (SLOW_WORDS, path))
+        slow.daemon = True
+        slow.start()
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock = _to_lock(path)
@@ -47,6 +54,8 @@ class StateDir:
                 f"state_dir {path} cannot be used: {error.strerror}; "
                 "choose another with --set state_dir=DIR or mend its permissions"
             ) from error
+        finally:
+            slow.cancel()
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -1,6 +1,8 @@
 """Who an agent is: one name, one run a start, one agent a directory."""
 
 import errno
+import os
+import threading
 from contextlib import closing
 
 import pytest
@@ -110,3 +112,12 @@ def test_on_a_disk_without_room_an_agent_has_a_name_and_keeps_it_before_any_reco
     store.close(0)
     with closing(StateDir(tmp_path)) as state:
         assert state.identity(None).agent == made.agent
+
+
+def test_a_directory_that_does_not_answer_is_told_while_it_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("edge.identity.SLOW_S", 0.01)
+    told = threading.Event()
+    monkeypatch.setattr("edge.identity.log.error", lambda *_: told.set())
+    monkeypatch.setattr("edge.identity._to_lock", lambda path: told.wait(10) and os.open(path, os.O_RDONLY))
+    StateDir(tmp_path).close()
+    assert told.is_set()
