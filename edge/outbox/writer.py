@@ -286,6 +286,7 @@ class OutboxWriter:
         finally:
             self._store.close(self._clock_us())
             self._publish(0)
+            self._guard.ends()
 
     def _publish(self, handled: int) -> None:
         with self._lock:
