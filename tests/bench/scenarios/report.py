@@ -68,7 +68,7 @@ def markdown(results: Results) -> str:
         out += ["", "Without a bar on the first far answer after it:", *exempt]
     out += ["", f"| {' | '.join(COLUMNS)} |", "|" + " --- |" * len(COLUMNS)]
     near = {_key(row): row for row in results.good if row["plan"]["policy"] == "near_only"}
-    out += [_table_row(row, near.get(_key(row))) for row in results.good]
+    out += [_table_row(row, near.get(_key(row))) for row in sorted(results.good, key=_place)]
     if results.good:
         plan = results.good[0]["plan"]
         out += [
@@ -93,8 +93,20 @@ def held(results: Results) -> bool:
     return bool(bars) and all(ok for *_, ok in bars)
 
 
+def _place(row: Row) -> tuple[Any, ...]:
+    """Where a run stands in the table: what is compared stands together."""
+    plan = row["plan"]
+    return (
+        -plan["deadline_ms"],
+        plan["worker"],
+        list(BY_NAME).index(plan["scenario"]),
+        plan["round"],
+        plan["policy"],
+    )
+
+
 def _all_bars(results: Results) -> list[Bar]:
-    return [*_unmade(results), *_bars(_pairs(results.good))]
+    return [*_unmade(results), *_bars(_pairs(sorted(results.good, key=_place)))]
 
 
 def _unmade(results: Results) -> Iterator[Bar]:
@@ -167,7 +179,7 @@ def _table_row(row: Row, near: Row | None) -> str:
     ratio = "" if near is None else f"{row['cpu_ms_per_frame'] / near['cpu_ms_per_frame']:.2f}"
     age = row["staleness_ms"]
     cells = [
-        plan["scenario"],
+        _scenario(plan),
         f"{plan['deadline_ms']} ms",
         plan["policy"],
         f"{100 * row['on_time']:.2f} %",
@@ -196,10 +208,14 @@ def _share(row: Row, by: str) -> float:
     return float(row["by"].get(by, 0) / row["captured"])
 
 
+def _scenario(plan: Row) -> str:
+    return str(plan["scenario"]) + (" (the model itself)" if plan["worker"] == "real" else "")
+
+
 def _what(row: Row) -> str:
-    return f"{row['plan']['scenario']}, {row['plan']['deadline_ms']} ms"
+    return f"{_scenario(row['plan'])}, {row['plan']['deadline_ms']} ms"
 
 
 def _name(row: Row) -> str:
     plan = row["plan"]
-    return f"{plan['scenario']}, {plan['policy']}, {plan['deadline_ms']} ms"
+    return f"{_scenario(plan)}, {plan['policy']}, {plan['deadline_ms']} ms"
