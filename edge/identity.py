@@ -80,7 +80,10 @@ class StateDir:
         return Identity(name.name, new_run(), name.keep)
 
     def close(self) -> None:
-        os.close(self._lock)
+        """May be called again: another file may have the descriptor's number by then."""
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
 
 
 def _to_lock(path: Path) -> int:

@@ -121,3 +121,12 @@ def test_a_directory_that_does_not_answer_is_told_while_it_is_waited_for(tmp_pat
     monkeypatch.setattr("edge.identity._to_lock", lambda path: told.wait(10) and os.open(path, os.O_RDONLY))
     StateDir(tmp_path).close()
     assert told.is_set()
+
+
+def test_a_directory_may_be_closed_twice_and_closes_nothing_elses(tmp_path):
+    state = StateDir(tmp_path)
+    state.close()
+    with (tmp_path / "other").open("w") as other:
+        state.close()
+        other.write("still open")
+    assert (tmp_path / "other").read_text() == "still open"
