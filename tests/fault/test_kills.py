@@ -12,7 +12,7 @@ from tests.support.kill_storm import storm
 from tests.support.rig import rig
 
 KILLS = 20
-GRACE_MS = 1_200  # a far answer is in the store after a second without an ack
+GRACE_MS = 2_000  # a far answer goes to the store after a second without an ack; a busy machine takes its time to commit
 KILLING_MS = 200
 
 
